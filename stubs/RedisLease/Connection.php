@@ -1,0 +1,62 @@
+<?php
+
+namespace RedisLease;
+
+/**
+ * Where the locks are kept. Persistent: objects with the same DSN and options share one socket for the
+ * worker's life, across requests.
+ *
+ * The socket is opened by the first command, not by the constructor. A forked child opens its own.
+ * The objects cannot be cloned or serialized.
+ */
+final class Connection
+{
+    /**
+     * @param string $dsn redis://[user[:pass]@]host[:port][/db] or unix:///path[?db=&user=&pass=].
+     *     A password never shows in messages, dumps or traces.
+     * @param float|null $connectTimeout seconds to connect. Null takes the ini setting redis_lease.connect_timeout.
+     * @param float|null $commandTimeout seconds from sending a command to its answer.
+     *     Null takes the ini setting redis_lease.command_timeout.
+     * @param string|null $prefix put before every resource name to form its key in Redis.
+     *     Null takes the ini setting redis_lease.prefix.
+     *
+     * @throws \ValueError when the DSN is malformed or of an unknown scheme, or a time-out is out of range, NAN or INF
+     * @throws \Error when the DSN asks for what this release does not have: TLS, several nodes, Sentinel, Cluster
+     */
+    public function __construct(
+        #[\SensitiveParameter]
+        string $dsn,
+        ?float $connectTimeout = null,
+        ?float $commandTimeout = null,
+        ?string $prefix = null,
+    ) {
+    }
+
+    /**
+     * The connection of the ini settings redis_lease.dsn, .connect_timeout, .command_timeout and .prefix, as
+     * they are now.
+     *
+     * @throws \ValueError when one of these settings is malformed
+     */
+    public static function default(): self
+    {
+    }
+
+    /**
+     * Asks the server whether it is there. It does not throw when it is not.
+     *
+     * Run Redis with maxmemory-policy noeviction: every other policy may drop locks when memory is short.
+     *
+     * @return array<string, float|string> per node: its address => the round trip in seconds, or the error
+     */
+    public function ping(): array
+    {
+    }
+
+    /**
+     * Closes the socket now. The next command opens a new one. Locks that are held stay held.
+     */
+    public function close(): void
+    {
+    }
+}
