@@ -1,0 +1,96 @@
+<?php
+
+declare(strict_types=1);
+
+/**
+ * Prints what happened, in 80 columns; in colour only on a terminal.
+ */
+final class Report
+{
+    private const COLUMNS = 3;
+
+    private const BOLD = '1';
+    private const RED = '31';
+    private const GREEN = '32';
+
+    private readonly bool $colour;
+
+    /** @param resource $out */
+    public function __construct(private $out)
+    {
+        $this->colour = stream_isatty($out) && getenv('NO_COLOR') === false;
+    }
+
+    public function opening(int $buyers, float $payment): void
+    {
+        $this->line("One item in stock, $buyers buyers at the same instant, each a process of its own.");
+        $this->line(sprintf('Taking the payment lasts %d ms.', $payment * 1000));
+    }
+
+    public function heading(string $title, string $steps): void
+    {
+        $this->line('');
+        $this->line($this->paint(self::BOLD, $title));
+        $this->line("  $steps");
+    }
+
+    /**
+     * Each buyer's outcome and time, the fastest first, read down the columns.
+     *
+     * @param array<int, array{outcome: string, seconds: float}> $answers
+     */
+    public function answers(array $answers): void
+    {
+        uasort($answers, static fn (array $a, array $b): int => $a['seconds'] <=> $b['seconds']);
+        $cells = [];
+        $errors = [];
+        foreach ($answers as $buyer => ['outcome' => $outcome, 'seconds' => $seconds]) {
+            if (strlen($outcome) > 9) {
+                $errors[] = sprintf('  buyer %2d: %s', $buyer, $outcome);
+                $outcome = 'error';
+            }
+            $cell = sprintf('%2d %-9s %6.1f ms', $buyer, $outcome, $seconds * 1000);
+            $cells[] = $outcome === 'bought' ? $this->paint(self::GREEN, $cell) : $cell;
+        }
+
+        $rows = (int) ceil(count($cells) / self::COLUMNS);
+        $this->line('');
+        for ($row = 0; $row < $rows; $row++) {
+            $columns = array_filter(array_map(
+                static fn (int $column): ?string => $cells[$column * $rows + $row] ?? null,
+                range(0, self::COLUMNS - 1),
+            ));
+            $this->line('  ' . implode('   ', $columns));
+        }
+        $this->line('');
+        array_map($this->line(...), $errors);
+    }
+
+    /** @param array<int, array{outcome: string, seconds: float}> $answers */
+    public function result(array $answers, int $stock): void
+    {
+        $outcomes = array_count_values(array_column($answers, 'outcome')) + ['bought' => 0];
+        ksort($outcomes);
+        $counts = array_map(
+            static fn (string $outcome, int $count): string => "$count $outcome",
+            array_keys($outcomes),
+            $outcomes,
+        );
+        $verdict = match (true) {
+            $stock < 0 => $this->paint(self::RED, sprintf('Oversold: %d paid for an item that is not there.', -$stock)),
+            $outcomes['bought'] === 1 => $this->paint(self::GREEN, 'Exactly one sale.'),
+            default => $this->paint(self::RED, 'No sale.'),
+        };
+        $this->line('  ' . implode(', ', $counts) . ". Stock is now $stock. $verdict");
+    }
+
+    private function paint(string $code, string $text): string
+    {
+        return $this->colour ? "\e[{$code}m$text\e[0m" : $text;
+    }
+
+    private function line(string $text): void
+    {
+        fwrite($this->out, "$text\n");
+    }
+}
