@@ -1,0 +1,38 @@
+# The commands of this repository. Each line's work is in tools/.
+# Given as arguments or in the environment, PHP=php8.4 chooses a PHP, PHP_CONFIG its php-config,
+# CARGO_TARGET_DIR where cargo builds, and DESTDIR where an installation is staged.
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint install uninstall clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+build: ## the extension, target/release/libredis_lease.so
+	@tools/setup build
+	@tools/build
+
+demo: ## one item, 50 buyers: without a lock, then with it
+	@tools/setup demo
+	@tools/build
+	@tools/demo
+
+test: ## cargo's tests of the layer without PHP, then PHPUnit against real Redis servers
+	@tools/setup test
+	@tools/build
+	@tools/test
+
+lint: ## rustfmt, clippy, php -l and the rules of this repository
+	@tools/setup build
+	@tools/lint
+
+install: ## the extension and its ini file, for the PHP found (DESTDIR is honoured)
+	@tools/setup build
+	@tools/build
+	@tools/install
+
+uninstall: ## takes both away again
+	@tools/uninstall
+
+clean: ## removes what was built
+	@cargo clean

@@ -1,0 +1,58 @@
+# Sourced by the other scripts: where the repository, the chosen PHP and the built extension are.
+# shellcheck shell=bash disable=SC2034 # the sourcing scripts use what is set here
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+target=${CARGO_TARGET_DIR:-target}
+[[ $target == /* ]] || target=$PWD/$target
+export REDIS_LEASE_SO=${REDIS_LEASE_SO:-$target/release/libredis_lease.so}
+
+php_name=${PHP:-php}
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$1" >&2
+    exit 1
+}
+
+# Sets php and php_config to absolute paths. Debian names them alike: php8.2 and php-config8.2.
+find_php() {
+    php=$(command -v "$php_name") || die "no PHP named '$php_name' here"
+    local name=${php##*/}
+    php_config=${PHP_CONFIG:-${php%/*}/php-config${name#php}}
+}
+
+# Sets extension_flag, the -d that loads the built extension. A copy that is installed already would be
+# loaded first and tested in its place, so PHP then gets a scan directory ($1, empty) without it.
+use_built_extension() {
+    [[ -f $REDIS_LEASE_SO ]] || die "$REDIS_LEASE_SO is not there: run 'make build' first"
+    extension_flag=(-d "extension=$REDIS_LEASE_SO")
+
+    local installed='exit(extension_loaded("redis_lease") ? 0 : 1);'
+    "$php" -r "$installed" || return 0
+
+    local file
+    while IFS= read -r file; do
+        grep -qs '^ *extension *=.*redis_lease' "$file" || ln -s "$file" "$1/"
+    done < <("$php" -r 'echo strtr((string) php_ini_scanned_files(), [",\n" => "\n"]), "\n";')
+    export PHP_INI_SCAN_DIR=$1
+    ! "$php" -r "$installed" || die "php.ini itself loads a redis_lease: take that line out first"
+}
+
+# Sets where make install puts things. ini_file is empty where this PHP scans no directory; debian_version is
+# set where Debian's phpenmod switches modules on, for every server API.
+find_install_places() {
+    DESTDIR=${DESTDIR:-}
+    extension_dir=$("$php_config" --extension-dir)
+    installed_so=$extension_dir/redis_lease.so
+
+    debian_version=$("$php" -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+    local available=/etc/php/$debian_version/mods-available
+    if [[ -d $available ]] && command -v phpenmod >/dev/null; then
+        ini_file=$available/redis_lease.ini
+        return
+    fi
+    debian_version=
+    ini_file=$("$php" -r 'echo PHP_CONFIG_FILE_SCAN_DIR;')
+    ini_file=${ini_file:+${ini_file%%:*}/30-redis_lease.ini}
+}
