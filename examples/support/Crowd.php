@@ -34,9 +34,9 @@ final class Crowd
             $lines[$number] = $ours;
         }
 
-        array_map(fgets(...), $lines);      // each says that it is ready
+        $ready = array_filter($lines, fgets(...));      // each says so in a line
         $start = sprintf("%.6F\n", microtime(true) + self::START_DELAY);
-        foreach ($lines as $line) {
+        foreach ($ready as $line) {
             fwrite($line, $start);
         }
 
@@ -55,20 +55,25 @@ final class Crowd
     {
         try {
             $action = $prepare($number);
-            fwrite($line, "ready\n");
-            $start = fgets($line);
-            if ($start === false) {
-                exit(1);
-            }
-            usleep((int) max(0, ((float) $start - microtime(true)) * 1e6));
+        } catch (Throwable $e) {
+            $action = static fn (): never => throw $e;
+        }
+        fwrite($line, "ready\n");
+        $start = (float) fgets($line);
+        if ($start === 0.0) {
+            exit(1);        // the parent is gone
+        }
+        usleep((int) max(0, ($start - microtime(true)) * 1e6));
+
+        try {
             $outcome = $action();
         } catch (Throwable $e) {
             $outcome = $e::class . ': ' . $e->getMessage();
         }
-        fwrite($line, json_encode([
-            'outcome' => $outcome,
-            'seconds' => microtime(true) - (float) ($start ?? microtime(true)),
-        ], JSON_INVALID_UTF8_SUBSTITUTE));
+        fwrite($line, json_encode(
+            ['outcome' => $outcome, 'seconds' => microtime(true) - $start],
+            JSON_INVALID_UTF8_SUBSTITUTE,
+        ));
         exit(0);
     }
 }
