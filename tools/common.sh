@@ -33,8 +33,8 @@ use_built_extension() {
 
     local file
     while IFS= read -r file; do
-        grep -qs '^ *extension *=.*redis_lease' "$file" || ln -s "$file" "$1/"
-    done < <("$php" -r 'echo strtr((string) php_ini_scanned_files(), [",\n" => "\n"]), "\n";')
+        grep -q '^ *extension *=.*redis_lease' "$file" || ln -s "$file" "$1/"
+    done < <("$php" -r 'echo str_replace(",\n", "\n", (string) php_ini_scanned_files());')
     export PHP_INI_SCAN_DIR=$1
     ! "$php" -r "$installed" || die "php.ini itself loads a redis_lease: take that line out first"
 }
