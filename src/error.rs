@@ -1,0 +1,123 @@
+//! What can go wrong, as far as it is known. `php/exceptions.rs` maps it to PHP classes, in one place.
+
+use crate::net::{Reason, Refusal, dsn::DsnError};
+use thiserror::Error;
+
+/// A result of ours.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, and what is known about the lock.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The DSN cannot be used.
+    #[error(transparent)]
+    Dsn(#[from] DsnError),
+    /// Nothing was executed.
+    #[error("Redis at {node} is unavailable: {reason}")]
+    Unavailable {
+        /// The server's address.
+        node: String,
+        /// What failed.
+        reason: Reason,
+    },
+    /// The command was sent, and its outcome could not be found out in time.
+    #[error("the outcome of {operation} is unknown: Redis at {node}: {reason}")]
+    Unknown {
+        /// What was asked for.
+        operation: Operation,
+        /// The server's address.
+        node: String,
+        /// Why the answer did not come.
+        reason: Reason,
+    },
+    /// The server answered with an error.
+    #[error("Redis at {node} refused {operation}: {refusal}{}", hint(refusal))]
+    Refused {
+        /// What was asked for.
+        operation: Operation,
+        /// The server's address.
+        node: String,
+        /// What it said.
+        refusal: Refusal,
+    },
+    /// The lease was granted, but the answer came when it could no longer be relied on; it was given back.
+    #[error("the answer took longer than the lease is valid, so the lease was given back")]
+    Late,
+    /// The host's code (a PHP signal handler, a time limit) ended the wait.
+    #[error("the wait was interrupted")]
+    Interrupted,
+    /// The system gave no random bytes for a token.
+    #[error("no random bytes from the system: {0}")]
+    Entropy(String),
+}
+
+/// What the store was asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Take the lock.
+    Acquire,
+    /// Extend the lock.
+    Renew,
+    /// Give the lock back.
+    Release,
+    /// Say who holds the lock.
+    Owner,
+    /// Remove whoever's lock it is.
+    ForceRelease,
+}
+
+impl Operation {
+    /// Whether doing it again changes nothing. A second `forceRelease` could hit another owner's lock.
+    pub fn is_repeatable(self) -> bool {
+        self != Self::ForceRelease
+    }
+}
+
+impl Error {
+    /// Whether the command may have been executed.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+
+    /// Whether the fault may pass by itself, so that a wait goes on through it.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unavailable { reason: Reason::Refused(refusal), .. } | Self::Refused { refusal, .. } => {
+                is_passing_code(&refusal.code)
+            }
+            Self::Unavailable { .. } | Self::Unknown { .. } | Self::Late => true,
+            _ => false,
+        }
+    }
+}
+
+/// Refusals of a server that is starting, busy, or no longer the primary.
+pub fn is_passing_code(code: &str) -> bool {
+    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+}
+
+fn hint(refusal: &Refusal) -> &'static str {
+    match refusal.code.as_str() {
+        "WRONGTYPE" => " (another program uses the key for something else)",
+        "OOM" => " (Redis has reached maxmemory)",
+        "MISCONF" => " (Redis cannot save to disk and was told to refuse writes then)",
+        "NOPERM" => " (the ACL user lacks a command or a key pattern that leases need)",
+        "NOAUTH" => " (the DSN has no password)",
+        "WRONGPASS" => " (the DSN's user or password is wrong)",
+        "READONLY" => " (this server is a replica)",
+        _ => "",
+    }
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Release => "release",
+            Self::Owner => "owner",
+            Self::ForceRelease => "forceRelease",
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! What a handle knows of its lease, and how each event changes it. No questions are asked here.
+
+use super::token::Token;
+use crate::clock::Moment;
+
+/// What a handle knows.
+pub struct State {
+    /// The process the rest belongs to: in a forked child none of it holds.
+    pid: u32,
+    /// The token of the lease, or of an attempt that may have taken the lock.
+    pub token: Option<Token>,
+    /// Ends the validity of the lease; None when none was granted.
+    pub valid_until: Option<Moment>,
+    /// The fence of the latest lease.
+    pub fence: Option<u64>,
+    /// A command that takes the lock with this token went unanswered, and may still arrive.
+    pub may_arrive: bool,
+    /// The lock counts as not held, and is still to be given back.
+    pub is_release_owed: bool,
+    /// The lease ended without our doing.
+    pub is_lost: bool,
+}
+
+/// With which token an attempt begins.
+pub enum Basis {
+    /// The lease is valid, or the outcome of the last attempt is unknown: the same attempt again.
+    Same(Token),
+    /// The token may still own the lock, but its validity is over or was never known.
+    Old,
+    /// None: a new token for a new attempt.
+    Fresh,
+}
+
+impl State {
+    /// Bound to `token`, if there is one already.
+    pub fn new(token: Option<Token>) -> Self {
+        Self {
+            pid: std::process::id(),
+            token,
+            valid_until: None,
+            fence: None,
+            may_arrive: false,
+            is_release_owed: false,
+            is_lost: false,
+        }
+    }
+
+    /// In a forked child: forgets what only the parent holds.
+    pub fn adopt(&mut self) {
+        if self.pid != std::process::id() {
+            *self = Self::new(None);
+        }
+    }
+
+    /// Whether the lease may be relied on now.
+    pub fn is_held(&self) -> bool {
+        self.valid_until.is_some_and(|end| !end.is_past())
+    }
+
+    /// Whether the lock may be ours in Redis by our own doing.
+    pub fn owes(&self) -> bool {
+        self.token.is_some() && (self.valid_until.is_some() || self.may_arrive || self.is_release_owed)
+    }
+
+    /// With which token an attempt begins.
+    pub fn basis(&self) -> Basis {
+        match &self.token {
+            Some(token) if self.is_held() || (self.may_arrive && self.valid_until.is_none()) => {
+                Basis::Same(token.clone())
+            }
+            Some(_) => Basis::Old,
+            None => Basis::Fresh,
+        }
+    }
+
+    /// The token to renew with; None when there is nothing to renew, or it is to be given back.
+    pub fn token_to_renew(&self) -> Option<Token> {
+        if self.is_release_owed { None } else { self.token.clone() }
+    }
+
+    /// Redis confirmed the lease. A shorter TTL than before cuts nothing off: Redis never shortens one.
+    pub fn hold(&mut self, token: Token, fence: u64, valid_until: Moment) {
+        let is_same = self.fence == Some(fence) && self.token.as_ref() == Some(&token);
+        let earlier = self.valid_until.filter(|_| is_same);
+        self.valid_until = Some(earlier.map_or(valid_until, |earlier| earlier.max(valid_until)));
+        self.may_arrive &= self.token.as_ref() == Some(&token);
+        self.token = Some(token);
+        self.fence = Some(fence);
+        self.is_release_owed = false;
+        self.is_lost = false;
+    }
+
+    /// A claim with `token` went unanswered.
+    pub fn may_hold(&mut self, token: Token) {
+        if self.token.as_ref() != Some(&token) {
+            self.valid_until = None;
+        }
+        self.token = Some(token);
+        self.may_arrive = true;
+    }
+
+    /// The lock is another's: what this handle held is gone.
+    pub fn refused(&mut self) {
+        if self.valid_until.take().is_some() {
+            self.is_lost = true;
+        }
+        if !self.may_arrive {
+            self.token = None;
+        }
+    }
+
+    /// A renewal found that the token owns nothing. Kept only if a late command could still take the lock.
+    pub fn lost(&mut self) {
+        self.valid_until = None;
+        self.is_lost = true;
+        if !self.may_arrive {
+            self.token = None;
+        }
+    }
+
+    /// An acquire ended with an error: whatever was held counts as not held. True when it is to be given back.
+    pub fn give_up(&mut self) -> bool {
+        if self.valid_until.take().is_some() {
+            self.is_release_owed = true;
+        }
+        self.owes()
+    }
+
+    /// The token to release with, and whether a late command must find it dead. From here on the lock
+    /// counts as not held, whatever comes of the release.
+    pub fn begin_release(&mut self) -> Option<(Token, bool)> {
+        let token = self.token.clone()?;
+        self.valid_until = None;
+        self.is_release_owed = true;
+        Some((token, self.may_arrive))
+    }
+
+    /// The release was answered: nothing is held or owed.
+    pub fn end(&mut self) {
+        let fence = self.fence;
+        *self = Self { fence, ..Self::new(None) };
+    }
+
+    /// Lets the lease go without releasing it.
+    pub fn detach(&mut self) -> Option<Token> {
+        let token = self.token.take();
+        self.end();
+        token
+    }
+}

@@ -1,0 +1,13 @@
+//! `redis_lease`: a lease on a named resource, kept in Redis, for PHP workers.
+//!
+//! Data goes one way: `php` checks arguments and translates, `lease` decides, `store` speaks the
+//! protocol to one node or many, `net` moves bytes by a deadline.
+
+pub mod clock;
+pub mod error;
+pub mod lease;
+pub mod net;
+pub mod store;
+
+#[cfg(feature = "php")]
+mod php;

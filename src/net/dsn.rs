@@ -1,0 +1,267 @@
+//! Where the servers are: reads a DSN strictly, so that no part of it is silently ignored.
+//!
+//! The redis crate interprets the URL; this file refuses what it would overlook, in words that never
+//! hold a user name or a password.
+
+use redis::{ConnectionAddr, IntoConnectionInfo};
+use std::{fmt, path::PathBuf};
+use thiserror::Error;
+use url::Url;
+
+/// One server, and who we are to it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// How to reach it.
+    pub address: Address,
+    /// The ACL user; None for the default user.
+    pub username: Option<String>,
+    /// The password; None when the server asks for none.
+    pub password: Option<String>,
+    /// The database number.
+    pub database: u32,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A host name or IP address, and a port.
+    Tcp(String, u16),
+    /// A socket file.
+    Unix(PathBuf),
+}
+
+/// What is wrong with a DSN.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DsnError {
+    /// Nothing but white space.
+    #[error("must not be empty")]
+    Empty,
+    /// The text before `://`.
+    #[error("must begin with redis:// or unix:// (also valkey://), the scheme {0:?} is unknown")]
+    Scheme(String),
+    /// A scheme or a form that a later release brings.
+    #[error("asks for {0}, which this version does not support yet")]
+    NotYet(&'static str),
+    /// A part that has the wrong form.
+    #[error("has {0}")]
+    Malformed(String),
+}
+
+/// Reads a DSN: one server.
+pub fn parse(dsn: &str) -> Result<Endpoint, DsnError> {
+    let mut words = dsn.split_ascii_whitespace();
+    let word = words.next().ok_or(DsnError::Empty)?;
+    if words.next().is_some() {
+        return Err(DsnError::NotYet("several nodes"));
+    }
+    endpoint(word)
+}
+
+fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
+    let (scheme, rest) =
+        word.split_once("://").ok_or_else(|| malformed("no scheme: redis://host:port was expected"))?;
+    let is_unix = match scheme {
+        "redis" | "valkey" => false,
+        "unix" | "redis+unix" | "valkey+unix" => true,
+        "rediss" | "valkeys" => return Err(DsnError::NotYet("TLS")),
+        "redis+sentinel" | "valkey+sentinel" => return Err(DsnError::NotYet("Sentinel")),
+        "redis+cluster" | "valkey+cluster" => return Err(DsnError::NotYet("Redis Cluster")),
+        other => return Err(DsnError::Scheme(printable(other))),
+    };
+    check_characters(rest)?;
+    let url = Url::parse(word).map_err(|error| match error {
+        url::ParseError::InvalidPort => malformed(
+            "a port that is not a number from 1 to 65535 (in a password, write @ : / ? # % as percent-escapes)",
+        ),
+        url::ParseError::EmptyHost => malformed("no host"),
+        other => malformed(format!("an error: {other}")),
+    })?;
+    if is_unix {
+        check_unix(&url)?
+    } else {
+        check_tcp(&url)?
+    }
+    let info = url.into_connection_info().map_err(|error| malformed(format!("an error: {error}")))?;
+    let address = match info.addr() {
+        ConnectionAddr::Tcp(host, port) => Address::Tcp(host.clone(), *port),
+        ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
+        _ => return Err(DsnError::Scheme(printable(scheme))),
+    };
+    let login = info.redis_settings();
+    Ok(Endpoint {
+        address,
+        username: login.username().map(str::to_owned),
+        password: login.password().map(str::to_owned),
+        database: u32::try_from(login.db()).map_err(|_| malformed("a negative database number"))?,
+    })
+}
+
+/// Bytes a URL cannot hold, and percent signs that escape nothing.
+fn check_characters(text: &str) -> Result<(), DsnError> {
+    if text.contains('#') {
+        return Err(malformed("a fragment: write # as %23"));
+    }
+    if text.chars().any(|char| char.is_control()) {
+        return Err(malformed("a control character"));
+    }
+    let mut escapes = text.split('%');
+    escapes.next();
+    let is_escape = |tail: &str| tail.len() >= 2 && tail.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    if escapes.all(is_escape) {
+        Ok(())
+    } else {
+        Err(malformed("a % that is not followed by two hex digits: write %25"))
+    }
+}
+
+fn check_tcp(url: &Url) -> Result<(), DsnError> {
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(malformed("no host"));
+    }
+    if url.port() == Some(0) {
+        return Err(malformed("port 0: ports go from 1 to 65535"));
+    }
+    check_database(url.path().trim_start_matches('/'))?;
+    check_query(url, &[])?;
+    if !url.username().is_empty() && url.password().is_none() {
+        return Err(malformed(
+            "a user without a password: write redis://user:password@host, or redis://:password@host",
+        ));
+    }
+    Ok(())
+}
+
+fn check_unix(url: &Url) -> Result<(), DsnError> {
+    if url.has_authority() && url.authority() != "" {
+        return Err(malformed("a host: three slashes begin the path of a socket, unix:///path"));
+    }
+    if url.path().trim_matches('/').is_empty() {
+        return Err(malformed("no path: unix:///path was expected"));
+    }
+    check_query(url, &["db", "user", "pass"])?;
+    let value = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value);
+    if let Some(number) = value("db") {
+        check_database(&number)?;
+    }
+    if value("user").is_some() && value("pass").is_none() {
+        return Err(malformed("a user without a password (?user=…&pass=…)"));
+    }
+    Ok(())
+}
+
+fn check_database(text: &str) -> Result<(), DsnError> {
+    let is_number = text.len() <= 6 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { Ok(()) } else { Err(malformed("a database that is not a number")) }
+}
+
+fn check_query(url: &Url, known: &[&str]) -> Result<(), DsnError> {
+    let mut seen = Vec::new();
+    for (key, _) in url.query_pairs() {
+        if !known.contains(&key.as_ref()) {
+            return Err(malformed(format!("an unknown option {:?}", printable(&key))));
+        }
+        if seen.contains(&key) {
+            return Err(malformed(format!("the option {key:?} twice")));
+        }
+        seen.push(key);
+    }
+    Ok(())
+}
+
+fn malformed(what: impl Into<String>) -> DsnError {
+    DsnError::Malformed(what.into())
+}
+
+/// Short enough for a message.
+fn printable(text: &str) -> String {
+    text.chars().take(32).collect()
+}
+
+/// The address alone: what messages, `ping()` and phpinfo show.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.address {
+            Address::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Never the password, wherever a struct that holds an endpoint is printed.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({self}/{})", self.database)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp(host.into(), port)
+    }
+
+    #[test]
+    fn the_forms_of_the_documentation_are_read() {
+        let plain = parse("redis://127.0.0.1").unwrap();
+        assert_eq!((plain.address, plain.database), (tcp("127.0.0.1", 6379), 0));
+        let full = parse(" valkey://worker:s%40crt@cache.local:7000/3 ").unwrap();
+        assert_eq!((full.address.clone(), full.database), (tcp("cache.local", 7000), 3));
+        assert_eq!((full.username.as_deref(), full.password.as_deref()), (Some("worker"), Some("s@crt")));
+        let v6 = parse("redis://[::1]:7000").unwrap();
+        assert_eq!((v6.address.clone(), v6.to_string()), (tcp("::1", 7000), "[::1]:7000".into()));
+        let unix = parse("unix:///run/redis.sock?db=2&user=u&pass=p%26q").unwrap();
+        assert_eq!((unix.address, unix.database), (Address::Unix("/run/redis.sock".into()), 2));
+        assert_eq!((unix.username.as_deref(), unix.password.as_deref()), (Some("u"), Some("p&q")));
+    }
+
+    #[test]
+    fn every_printable_password_survives_percent_encoding() {
+        let password: String = (' '..='~').collect();
+        let escaped: String = password.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(parse(&format!("redis://:{escaped}@h")).unwrap().password, Some(password.clone()));
+        assert_eq!(parse(&format!("unix:///s?pass={escaped}")).unwrap().password, Some(password));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_and_the_password_is_not_repeated() {
+        let bad = [
+            "",
+            "  ",
+            "localhost",
+            "http://h",
+            "redis://",
+            "redis://:hunter2@",
+            "redis://h:0",
+            "redis://h:70000",
+            "redis://h:x",
+            "redis://h/one",
+            "redis://h/-1",
+            "redis://h/1/2",
+            "redis://h?db=1",
+            "redis://:hunter2%@h",
+            "redis://:hunter2%zz@h",
+            "redis://:hunter2#x@h",
+            "redis://:hunter2/x@h",
+            "redis://hunter2@h",
+            "unix://sock",
+            "unix:///",
+            "unix:///s?db=x",
+            "unix:///s?pass=hunter2&pass=hunter2",
+            "unix:///s?password=hunter2",
+            "unix:///s?user=hunter2",
+            "redis://a redis://b",
+            "rediss://h",
+            "redis+sentinel://h/m",
+            "redis+cluster://h",
+            "redis://0.0.0.0",
+            "redis://h\u{7}",
+        ];
+        for dsn in bad {
+            let error = parse(dsn).expect_err(dsn).to_string();
+            assert!(!error.contains("hunter2"), "{dsn}: {error}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What went wrong on a link, and the one thing that decides what it means: was the command sent whole?
+
+use super::reply::Refusal;
+use std::io;
+use thiserror::Error;
+
+/// A command that got no answer.
+#[derive(Debug, Error)]
+#[error("{reason}")]
+pub struct Fault {
+    /// Whether every byte had left, so that the server may have executed the command.
+    pub sent: bool,
+    /// What went wrong.
+    pub reason: Reason,
+}
+
+impl Fault {
+    /// A fault before the command had left: it was not executed.
+    pub fn unsent(reason: impl Into<Reason>) -> Self {
+        Self { sent: false, reason: reason.into() }
+    }
+}
+
+/// What went wrong on a link.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The host name has no address, or the resolver failed.
+    #[error("cannot resolve the host name: {0}")]
+    Resolve(String),
+    /// No address accepted the connection.
+    #[error("cannot connect: {0}")]
+    Connect(#[source] io::Error),
+    /// The connection was not made in time.
+    #[error("no connection within the connect time-out ({0})")]
+    ConnectTimedOut(&'static str),
+    /// The answer did not come in time.
+    #[error("no answer within the command time-out")]
+    TimedOut,
+    /// The server ended the connection.
+    #[error("the server closed the connection")]
+    Closed,
+    /// The socket failed.
+    #[error("the connection failed: {0}")]
+    Io(#[source] io::Error),
+    /// The peer does not speak Redis's protocol, or spoke out of turn.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(String),
+    /// The server refused the log-in or the database.
+    #[error("{0}")]
+    Refused(Refusal),
+}

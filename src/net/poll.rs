@@ -1,0 +1,59 @@
+//! Sleeping until a socket is ready or a deadline has come.
+//!
+//! It decides how to wait (here is the place of the adaptive spin), never what the wait is for.
+
+use crate::clock::Moment;
+use std::{io, os::fd::RawFd, ptr};
+
+/// What a socket waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// The descriptor to watch.
+    pub fd: RawFd,
+    /// Ready when bytes, or the end of the stream, can be read.
+    pub read: bool,
+    /// Ready when bytes can be written, or a connect has ended.
+    pub write: bool,
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// At least one socket can go on.
+    Ready,
+    /// The deadline has come.
+    Deadline,
+    /// A signal was delivered; its handler in C has run, PHP's has not.
+    Signal,
+}
+
+/// Sleeps until one of `interests` can go on, `deadline` has come, or a signal arrives.
+pub fn sleep(interests: &[Interest], deadline: Moment) -> io::Result<Woken> {
+    let mut fds: Vec<libc::pollfd> = interests.iter().map(pollfd).collect();
+    let left = deadline.remaining();
+    let timeout = libc::timespec {
+        tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(left.subsec_nanos().cast_signed()),
+    };
+    // SAFETY: the array and the timespec live through the call, and the length is the array's own.
+    let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, ptr::null()) };
+    match ready {
+        0 => Ok(Woken::Deadline),
+        1.. => Ok(Woken::Ready),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(Woken::Signal),
+            error => Err(error),
+        },
+    }
+}
+
+fn pollfd(interest: &Interest) -> libc::pollfd {
+    let mut events = 0;
+    if interest.read {
+        events |= libc::POLLIN;
+    }
+    if interest.write {
+        events |= libc::POLLOUT;
+    }
+    libc::pollfd { fd: interest.fd, events, revents: 0 }
+}

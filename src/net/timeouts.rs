@@ -1,0 +1,43 @@
+//! How long a call may take: the caller's time-outs, and the budget one call draws from them.
+
+use crate::clock::Moment;
+use std::time::Duration;
+
+/// A connection's time-outs, as the caller set them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For making a connection: name resolution, connect, TLS and log-in together.
+    pub connect: Duration,
+    /// For a command, from its sending to its answer.
+    pub command: Duration,
+}
+
+/// What one call may still spend: a connect and a command, and never past `end`.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    timeouts: Timeouts,
+    /// The moment by which the call must have returned.
+    pub end: Moment,
+}
+
+impl Budget {
+    /// A call's full budget, from now on.
+    pub fn new(timeouts: Timeouts) -> Self {
+        Self { timeouts, end: Moment::now() + timeouts.connect + timeouts.command }
+    }
+
+    /// The same time-outs, cut off at `end`.
+    pub fn until(timeouts: Timeouts, end: Moment) -> Self {
+        Self { timeouts, end }
+    }
+
+    /// When a connect that starts now must be done.
+    pub fn connect_by(&self) -> Moment {
+        self.end.min(Moment::now() + self.timeouts.connect)
+    }
+
+    /// When a command sent now must be answered.
+    pub fn command_by(&self) -> Moment {
+        self.end.min(Moment::now() + self.timeouts.command)
+    }
+}

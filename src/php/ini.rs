@@ -1,0 +1,149 @@
+//! The settings: their defaults, their check when they are set, and their reading.
+
+use crate::net::{Timeouts, dsn};
+use ext_php_rs::{
+    error::php_error,
+    ffi::{zend_ini_entry, zend_string},
+    flags::{ErrorType, IniEntryPermission},
+    zend::{IniEntryDef, IniEntryDefs},
+};
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    ops::RangeInclusive,
+    time::Duration,
+};
+
+unsafe extern "C" {
+    fn zend_ini_double(name: *const c_char, length: usize, original: c_int) -> f64;
+    fn zend_ini_long(name: *const c_char, length: usize, original: c_int) -> i64;
+    fn zend_ini_string(name: *const c_char, length: usize, original: c_int) -> *mut c_char;
+}
+
+/// The range of both time-outs, in seconds.
+pub const TIMEOUT_RANGE: RangeInclusive<f64> = 0.001..=3600.0;
+/// What to say of a time-out outside it.
+pub const TIMEOUT_RULE: &str = "must be between 0.001 and 3600 seconds";
+/// The range of a TTL, in seconds.
+pub const TTL_RANGE: RangeInclusive<f64> = crate::lease::SHORTEST_TTL..=crate::lease::LONGEST_TTL;
+/// What to say of a TTL outside it.
+pub const TTL_RULE: &str = "must be between 0.01 and 31536000 seconds";
+
+const DSN: &CStr = c"redis_lease.dsn";
+const PREFIX: &CStr = c"redis_lease.prefix";
+const TTL: &CStr = c"redis_lease.ttl";
+const CONNECT_TIMEOUT: &CStr = c"redis_lease.connect_timeout";
+const COMMAND_TIMEOUT: &CStr = c"redis_lease.command_timeout";
+const MAX_HOLD: &CStr = c"redis_lease.max_hold";
+const RELEASE_ON_SHUTDOWN: &CStr = c"redis_lease.release_on_shutdown";
+const METRICS: &CStr = c"redis_lease.metrics";
+const SPIN: &CStr = c"redis_lease.spin";
+
+/// Every setting, in the order of the documentation.
+pub const NAMES: [&CStr; 9] =
+    [DSN, PREFIX, TTL, CONNECT_TIMEOUT, COMMAND_TIMEOUT, MAX_HOLD, RELEASE_ON_SHUTDOWN, METRICS, SPIN];
+
+static DEFINITIONS: IniEntryDefs<10> = IniEntryDefs::new([
+    entry(DSN, c"redis://127.0.0.1:6379", IniEntryPermission::All),
+    entry(PREFIX, c"lock:", IniEntryPermission::All),
+    entry(TTL, c"10", IniEntryPermission::All),
+    entry(CONNECT_TIMEOUT, c"0.5", IniEntryPermission::All),
+    entry(COMMAND_TIMEOUT, c"0.5", IniEntryPermission::All),
+    entry(MAX_HOLD, c"3600", IniEntryPermission::All),
+    entry(RELEASE_ON_SHUTDOWN, c"1", IniEntryPermission::All),
+    entry(METRICS, c"1", IniEntryPermission::System),
+    entry(SPIN, c"50", IniEntryPermission::All),
+    IniEntryDef::end(),
+]);
+
+const fn entry(name: &'static CStr, default: &'static CStr, permission: IniEntryPermission) -> IniEntryDef {
+    let mut definition = IniEntryDef::new(name, default, permission);
+    definition.on_modify = Some(check);
+    definition
+}
+
+/// Registers the settings.
+pub fn register(module: c_int) {
+    IniEntryDef::register(DEFINITIONS.as_slice(), module);
+}
+
+/// Refuses a value that could not be used, with a warning that says why: the old one stays.
+unsafe extern "C" fn check(
+    entry: *mut zend_ini_entry,
+    value: *mut zend_string,
+    _: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+    _: c_int,
+) -> c_int {
+    // SAFETY: the engine passes a live entry and, unless the setting is unset, a live string.
+    let (name, value) = unsafe { (entry.as_ref().and_then(|entry| entry.name.as_ref()), value.as_ref()) };
+    let (Some(name), Some(value)) = (name, value) else { return 0 };
+    match rule_broken(name.as_bytes(), value.as_bytes()) {
+        None => 0,
+        Some(rule) => {
+            php_error(&ErrorType::Warning, &format!("{} {rule}", String::from_utf8_lossy(name.as_bytes())));
+            -1
+        }
+    }
+}
+
+fn rule_broken(name: &[u8], value: &[u8]) -> Option<String> {
+    let number = || std::str::from_utf8(value).ok().and_then(|text| text.trim().parse::<f64>().ok());
+    let within = |range: RangeInclusive<f64>, rule: &str| {
+        (!number().is_some_and(|number| range.contains(&number))).then(|| rule.to_owned())
+    };
+    match name {
+        name if name == TTL.to_bytes() => within(TTL_RANGE, TTL_RULE),
+        name if name == CONNECT_TIMEOUT.to_bytes() || name == COMMAND_TIMEOUT.to_bytes() => {
+            within(TIMEOUT_RANGE, TIMEOUT_RULE)
+        }
+        name if name == MAX_HOLD.to_bytes() => within(TTL_RANGE, TTL_RULE),
+        name if name == SPIN.to_bytes() => within(0.0..=10_000.0, "must be between 0 and 10000 microseconds"),
+        name if name == DSN.to_bytes() => match std::str::from_utf8(value) {
+            Ok(text) => dsn::parse(text).err().map(|error| error.to_string()),
+            Err(_) => Some("must be valid UTF-8".to_owned()),
+        },
+        _ => None,
+    }
+}
+
+/// `redis_lease.dsn`
+pub fn dsn() -> String {
+    String::from_utf8_lossy(&text(DSN)).into_owned()
+}
+
+/// `redis_lease.prefix`
+pub fn prefix() -> Vec<u8> {
+    text(PREFIX)
+}
+
+/// `redis_lease.ttl`
+pub fn ttl() -> Duration {
+    span(TTL)
+}
+
+/// `redis_lease.connect_timeout` and `redis_lease.command_timeout`
+pub fn timeouts() -> Timeouts {
+    Timeouts { connect: span(CONNECT_TIMEOUT), command: span(COMMAND_TIMEOUT) }
+}
+
+/// `redis_lease.release_on_shutdown`
+pub fn release_on_shutdown() -> bool {
+    // SAFETY: the name is a constant of the given length, and the setting is registered.
+    unsafe { zend_ini_long(RELEASE_ON_SHUTDOWN.as_ptr(), RELEASE_ON_SHUTDOWN.count_bytes(), 0) != 0 }
+}
+
+fn span(name: &CStr) -> Duration {
+    // SAFETY: as above.
+    let seconds = unsafe { zend_ini_double(name.as_ptr(), name.count_bytes(), 0) };
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// A setting's value as it was written.
+pub fn text(name: &CStr) -> Vec<u8> {
+    // SAFETY: as above; the engine's string ends with a NUL and lives until the setting changes.
+    unsafe {
+        let value = zend_ini_string(name.as_ptr(), name.count_bytes(), 0);
+        if value.is_null() { Vec::new() } else { CStr::from_ptr(value).to_bytes().to_vec() }
+    }
+}

@@ -1,0 +1,36 @@
+//! What happens when the module and a request begin and end. A panic must not leave these functions.
+
+use super::{exceptions, ini};
+use crate::{lease, store};
+use std::{ffi::c_int, panic};
+
+unsafe extern "C" {
+    fn zend_unregister_ini_entries(module: c_int);
+}
+
+const SUCCESS: c_int = 0;
+const FAILURE: c_int = -1;
+
+/// Registers settings and exceptions. Opens nothing: FPM's master runs this before it forks.
+pub unsafe extern "C" fn module_startup(_: c_int, module: c_int) -> c_int {
+    let started = panic::catch_unwind(|| {
+        ini::register(module);
+        exceptions::register()
+    });
+    if matches!(started, Ok(Ok(()))) { SUCCESS } else { FAILURE }
+}
+
+/// Gives back what the request still holds. A fatal error, exit() and a time limit pass here too,
+/// destructors do not run then.
+pub unsafe extern "C" fn request_shutdown(_: c_int, _: c_int) -> c_int {
+    let _ = panic::catch_unwind(|| lease::release_all(ini::release_on_shutdown()));
+    SUCCESS
+}
+
+/// Closes the connections.
+pub unsafe extern "C" fn module_shutdown(_: c_int, module: c_int) -> c_int {
+    let _ = panic::catch_unwind(store::close_all);
+    // SAFETY: the number is the one these entries were registered under.
+    unsafe { zend_unregister_ini_entries(module) };
+    SUCCESS
+}

@@ -1,0 +1,27 @@
+//! The PHP side: the only room that knows ext-php-rs. It checks arguments, translates them into
+//! questions to `lease`, and answers into PHP's values and exceptions.
+
+mod call;
+mod class;
+mod connection;
+mod exceptions;
+mod info;
+mod ini;
+mod lifecycle;
+mod lock;
+
+use connection::Connection;
+use ext_php_rs::prelude::*;
+use lock::DistributedLock;
+
+/// The module table.
+#[php_module]
+pub fn get_module(module: ModuleBuilder) -> ModuleBuilder {
+    module
+        .class::<DistributedLock>()
+        .class::<Connection>()
+        .startup_function(lifecycle::module_startup)
+        .request_shutdown_function(lifecycle::request_shutdown)
+        .shutdown_function(lifecycle::module_shutdown)
+        .info_function(info::print)
+}

@@ -1,0 +1,130 @@
+//! The keys of one lock: the lock itself, and beside it, in the same cluster slot for every byte
+//! string, its state, its wake list and its marks. All begin with the prefix, so that one ACL pattern
+//! covers them.
+
+use std::ops::Range;
+
+/// The keys of one lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// Holds the owner's token; prefix and resource, nothing else, as other clients expect it.
+    pub lock: Vec<u8>,
+    /// The hash with the fence and the tokens released last.
+    pub state: Vec<u8>,
+    /// The list that a release wakes a waiter with.
+    pub wake: Vec<u8>,
+    /// Exists while somebody waits.
+    pub waiter: Vec<u8>,
+    prefix: Vec<u8>,
+}
+
+impl Keys {
+    /// The keys of the lock on `resource`.
+    pub fn new(prefix: &[u8], resource: &[u8]) -> Self {
+        let lock = [prefix, resource].concat();
+        Self {
+            state: beside(prefix, &lock, b":state"),
+            wake: beside(prefix, &lock, b":wake"),
+            waiter: beside(prefix, &lock, b":waiter"),
+            prefix: prefix.to_vec(),
+            lock,
+        }
+    }
+
+    /// The mark that no command with `token` may take the lock any more.
+    pub fn dead(&self, token: &[u8]) -> Vec<u8> {
+        beside(&self.prefix, &self.lock, &[b":dead:", token].concat())
+    }
+}
+
+/// A key beside `lock`, in its slot. Redis hashes what stands between the first `{` and the next `}`,
+/// or the whole key if that is nothing.
+fn beside(prefix: &[u8], lock: &[u8], suffix: &[u8]) -> Vec<u8> {
+    if tag(lock).is_some() {
+        return [lock, suffix].concat();
+    }
+    if !lock.iter().any(|byte| matches!(byte, b'{' | b'}')) {
+        return [prefix, b"{", lock, b"}", suffix].concat();
+    }
+    // The braces in the name make no tag and leave no place for one: look for a number that brings
+    // the whole key into the slot. One in 16,384 does.
+    let stem = [lock, suffix, b":"].concat();
+    let stem = if tag(&stem).is_some() { [lock, b":", hex(suffix).as_bytes(), b":"].concat() } else { stem };
+    let (wanted, so_far) = (slot(lock), crc16(0, &stem));
+    let number = (0..=u32::MAX).find(|number| crc16(so_far, number.to_string().as_bytes()) % SLOTS == wanted);
+    [&stem, number.unwrap_or_default().to_string().as_bytes()].concat()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The slot of `key` in a Redis Cluster.
+pub fn slot(key: &[u8]) -> u16 {
+    let hashed = tag(key).and_then(|range| key.get(range)).unwrap_or(key);
+    crc16(0, hashed) % SLOTS
+}
+
+const SLOTS: u16 = 16_384;
+
+fn tag(key: &[u8]) -> Option<Range<usize>> {
+    let open = key.iter().position(|byte| *byte == b'{')? + 1;
+    let length = key.get(open..)?.iter().position(|byte| *byte == b'}')?;
+    (length > 0).then_some(open..open + length)
+}
+
+/// CRC-16/XMODEM, the one of the Cluster specification, going on from `crc`.
+fn crc16(crc: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(crc, |crc, byte| {
+        (0..8)
+            .fold(crc ^ (u16::from(*byte) << 8), |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_cluster_specification() {
+        assert_eq!(crc16(0, b"123456789"), 0x31c3);
+        assert_eq!(slot(b"foo"), 12_182);
+        assert_eq!(slot(b"{user1000}.following"), slot(b"user1000"));
+        assert_eq!(slot(b"foo{}{bar}"), crc16(0, b"foo{}{bar}") % SLOTS);
+        assert_eq!(slot(b"foo{{bar}}zap"), crc16(0, b"{bar") % SLOTS);
+    }
+
+    /// Every string of up to five of the bytes that matter, as resource, prefix and token.
+    #[test]
+    fn all_keys_of_a_lock_share_its_slot_whatever_the_braces() {
+        let bytes = b"{}a";
+        let mut names: Vec<Vec<u8>> = vec![vec![]];
+        for length in 0..5 {
+            let longer = names.iter().filter(|name| name.len() == length).cloned().collect::<Vec<_>>();
+            names.extend(longer.iter().flat_map(|name| bytes.iter().map(|byte| [&name[..], &[*byte]].concat())));
+        }
+        for name in &names {
+            for (prefix, resource) in [(&b"lock:"[..], &name[..]), (&name[..], b"x"), (b"", &name[..])] {
+                if resource.is_empty() {
+                    continue;
+                }
+                let keys = Keys::new(prefix, resource);
+                for token in [&b"0123"[..], b"{", b"}", b"{}", b"{a}"] {
+                    for key in [&keys.state, &keys.wake, &keys.waiter, &keys.dead(token)] {
+                        assert_eq!(slot(key), slot(&keys.lock), "{}", key.escape_ascii());
+                        assert!(key.starts_with(prefix));
+                        assert_ne!(key, &keys.lock);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_plain_name_gives_keys_a_person_can_read() {
+        let keys = Keys::new(b"lock:", b"order:42");
+        assert_eq!(keys.lock, b"lock:order:42");
+        assert_eq!(keys.state, b"lock:{lock:order:42}:state");
+        assert_eq!(keys.dead(b"0123"), b"lock:{lock:order:42}:dead:0123");
+    }
+}

@@ -1,0 +1,102 @@
+//! Speaks the lock protocol to Redis: what is asked of a store, and what it answers.
+//!
+//! A store finds out what happened or says that it could not; what that means for a lease is decided
+//! in `lease/`.
+
+mod keys;
+mod node;
+mod pool;
+mod script;
+mod single;
+
+pub use keys::{Keys, slot};
+pub use node::jittered;
+pub use pool::{close_all, open};
+pub use single::Single;
+
+use crate::{clock::Moment, error::Result, net::Budget};
+use std::time::Duration;
+
+/// Where locks are kept: one server, and later several behind the same questions.
+pub trait Store {
+    /// Takes the lock, or says who is in the way. Asking again with the same token changes nothing.
+    fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed>;
+    /// Extends the lock while `token` owns it. Never creates it, never shortens it.
+    fn renew(&self, keys: &Keys, token: &[u8], ttl: Duration, budget: Budget) -> Result<Renewed>;
+    /// Gives the lock back if `token` owns it. With `for_good`, no command with this token that is
+    /// still under way will take the lock again.
+    fn release(&self, keys: &Keys, token: &[u8], for_good: bool, budget: Budget) -> Result<Released>;
+    /// The token of the present owner.
+    fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>>;
+    /// Removes the lock, whoever's it is; false when there was none.
+    fn force_release(&self, keys: &Keys, budget: Budget) -> Result<bool>;
+    /// Asks each node for a sign of life: its address, and the round trip or what is wrong.
+    fn ping(&self, budget: Budget) -> Vec<(String, std::result::Result<Duration, String>)>;
+    /// Closes the connections; the next question opens them again.
+    fn close(&self);
+}
+
+/// An attempt to take a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// Unique to the attempt.
+    pub token: &'a [u8],
+    /// How long the lock lives without a renewal.
+    pub ttl: Duration,
+}
+
+/// The answer to an acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Whether an earlier sending of the same claim went unanswered: it may still arrive.
+    pub may_arrive_again: bool,
+}
+
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The lock is ours.
+    Held(Grant),
+    /// Another owner has it, for so long at most if nobody renews; None: it has no TTL.
+    Contended(Option<Duration>),
+    /// The token was released for good before.
+    Dead,
+}
+
+/// A lock that is ours, as the server confirmed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The fence of this ownership.
+    pub fence: u64,
+    /// When the command that was answered had been sent: the TTL runs from there.
+    pub sent_at: Moment,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// Still ours, and extended.
+    Held(Grant),
+    /// No longer ours.
+    Lost(Loss),
+}
+
+/// The answer to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The lock was ours, and this token gave it back.
+    Ours,
+    /// It was no longer ours.
+    Lost(Loss),
+}
+
+/// What was found in place of our lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing: it expired, or somebody deleted it.
+    Gone,
+    /// Another owner's lock.
+    Taken,
+}
