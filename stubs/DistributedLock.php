@@ -33,9 +33,9 @@ final class DistributedLock
      *     The key in Redis is the connection's prefix followed by this name.
      * @param float|null $ttl seconds until the lease ends by itself, 0.01 to 31536000 (one year).
      *     Null takes the ini setting redis_lease.ttl. Choose it well above the longest time the work should take.
-     * @param bool $autoRenew not available in this release: true throws an Error
+     * @param bool $autoRenew not available in this release: true throws a ValueError
      * @param RedisLease\Connection|null $connection null takes the one that the ini setting redis_lease.dsn names
-     * @param bool $abortOnLoss not available in this release: true throws an Error
+     * @param bool $abortOnLoss not available in this release: true throws a ValueError
      *
      * @throws ValueError when $resource is empty or too long, or $ttl is out of range, NAN or INF
      */
@@ -77,13 +77,13 @@ final class DistributedLock
      *
      * When it throws, the lock is not held.
      *
-     * @param float $wait seconds, 0.0 or more. 0.0 tries once. It is a limit for waiting until another owner
-     *     is done, and for trying again while Redis is away. No call takes longer than
+     * @param float $wait seconds, 0.0 to 31536000. 0.0 tries once. It is a limit for waiting until another
+     *     owner is done, and for trying again while Redis is away. No call takes longer than
      *     $wait + connect_timeout + command_timeout.
      *
      * @return bool true: held. False: another owner held it until the wait ended.
      *
-     * @throws ValueError when $wait is negative, NAN or INF
+     * @throws ValueError when $wait is out of range, NAN or INF
      * @throws RedisLease\ConnectionException when Redis could not be reached: nothing was executed
      * @throws RedisLease\OutcomeUnknownException when the request was sent, no answer came, and asking again
      *     did not settle it. The lock may or may not exist; it is gone at the latest after its TTL.
@@ -141,7 +141,7 @@ final class DistributedLock
      *
      * @return T what the callable returned
      *
-     * @throws ValueError when $wait is negative, NAN or INF
+     * @throws ValueError when $wait is out of range, NAN or INF
      * @throws RedisLease\LockTimeoutException when another owner held the lock until the wait ended
      * @throws RedisLease\LeaseLostException when the lease ended before the callable returned; its $result is
      *     what the callable returned

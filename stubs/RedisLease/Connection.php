@@ -14,14 +14,15 @@ final class Connection
     /**
      * @param string $dsn redis://[user[:pass]@]host[:port][/db] or unix:///path[?db=&user=&pass=].
      *     A password never shows in messages, dumps or traces.
-     * @param float|null $connectTimeout seconds to connect. Null takes the ini setting redis_lease.connect_timeout.
-     * @param float|null $commandTimeout seconds from sending a command to its answer.
+     * @param float|null $connectTimeout seconds to connect, 0.001 to 3600.
+     *     Null takes the ini setting redis_lease.connect_timeout.
+     * @param float|null $commandTimeout seconds from sending a command to its answer, 0.001 to 3600.
      *     Null takes the ini setting redis_lease.command_timeout.
      * @param string|null $prefix put before every resource name to form its key in Redis.
      *     Null takes the ini setting redis_lease.prefix.
      *
-     * @throws \ValueError when the DSN is malformed or of an unknown scheme, or a time-out is out of range, NAN or INF
-     * @throws \Error when the DSN asks for what this release does not have: TLS, several nodes, Sentinel, Cluster
+     * @throws \ValueError when the DSN is malformed, of an unknown scheme, or asks for what this release does not
+     *     have (TLS, several nodes, Sentinel, Cluster), or when a time-out is out of range, NAN or INF
      */
     public function __construct(
         #[\SensitiveParameter]
