@@ -36,6 +36,8 @@ if (!is_file(RedisLease\Tests\Support\PhpProcess::extension())) {
 if (RedisLease\Tests\Support\RedisServer::binary() === null) {
     $refuse('there is no redis-server on the PATH, and REDIS_SERVER_BIN names none.');
 }
+// A lock without a connection never reaches a server that is not the tests' own.
+ini_set('redis_lease.dsn', 'unix:///dev/null/no-redis');
 if (!function_exists('posix_kill')) {
     $refuse('PHP needs its posix extension to stop and kill the servers and workers.');
 }

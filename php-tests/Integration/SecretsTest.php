@@ -72,12 +72,17 @@ final class SecretsTest extends ServerTestCase
                     echo $failure;
                 }
             }
-            ini_set('redis_lease.dsn', 'redis://:' . $secret . '@host:port');
-            try {
-                (new DistributedLock('order:1'))->acquire();
-            } catch (Throwable $failure) {
-                echo $failure;
-                print_r($failure->getTrace());
+            foreach (['@host:port', '@127.0.0.1:1'] as $rest) {
+                if (@ini_set('redis_lease.dsn', 'redis://:' . $secret . $rest) === false) {
+                    echo error_get_last()['message'];
+                    continue;
+                }
+                try {
+                    (new DistributedLock('order:1'))->acquire();
+                } catch (Throwable $failure) {
+                    echo $failure;
+                    print_r($failure->getTrace());
+                }
             }
             echo "caught $caught of ", count($wrong);
             PHP);
@@ -93,7 +98,7 @@ final class SecretsTest extends ServerTestCase
 
         self::assertSame(255, $process->wait());
         self::assertStringContainsString('SensitiveParameterValue', $process->errors());
-        self::assertStringNotContainsString(self::SECRET, $process->everything());
+        self::assertNoSecret($process->everything());
     }
 
     public function testAPasswordShowsNowhereInPhpinfo(): void
@@ -107,7 +112,7 @@ final class SecretsTest extends ServerTestCase
                 self::assertStringContainsString('redis_lease.dsn', $shown, implode(' ', $arguments));
                 // php itself shows its command line where it has one.
                 $shown = preg_replace('/^.*(\$_SERVER|\$argv|argv).*$/m', '', $shown);
-                self::assertStringNotContainsString(self::SECRET, $shown, implode(' ', $arguments) . " with $dsn");
+                self::assertNoSecret($shown, implode(' ', $arguments) . " with $dsn");
             }
         }
     }
@@ -123,8 +128,15 @@ final class SecretsTest extends ServerTestCase
         );
         self::assertSame(0, $process->wait(), $process->everything());
         self::assertSame('', $process->errors());
-        self::assertStringNotContainsString(self::SECRET, $process->output());
+        self::assertNoSecret($process->output());
 
         return $process->output();
+    }
+
+    /** Dumps are long: a failure shows the place alone. */
+    private static function assertNoSecret(string $shown, string $what = ''): void
+    {
+        $at = strpos($shown, self::SECRET);
+        self::assertFalse($at, $what . ' … ' . substr($shown, max(0, (int) $at - 200), 300) . ' …');
     }
 }

@@ -37,7 +37,7 @@ final class ConnectionArgumentsTest extends ArgumentTestCase
             'redis://host/1/2', 'redis://host/99999999999', "redis://:$secret%@host", "redis://:$secret%4@host",
             "redis://:$secret%zz@host", "redis://:$secret#@host", "redis://:$secret/@host", "redis://:$secret?@host",
             "redis://:$secret:$secret/x@host", 'redis://host?timeout=1', 'redis://ho st', "redis://:$secret x@host",
-            "redis://host\0", "redis://host\n", "redis://\xff", "redis://:$secret\xff@host", 'unix://', 'unix:///',
+            "redis://host\0", "redis://\xff", "redis://:$secret\xff@host", 'unix://', 'unix:///',
             'unix://relative.sock', 'unix:///s?db=one', 'unix:///s?db=-1', 'unix:///s?nonsense=1',
             "unix:///s?pass=$secret&pass=$secret", "unix:///s?pass=$secret#", "unix:///s?pass=$secret%",
             "unix:///s?pass=x&$secret", "unix:///s?pass=x&$secret=1", "user:$secret://x@host",

@@ -153,10 +153,10 @@ final class LockArgumentsTest extends ArgumentTestCase
             self::assertRefused(TypeError::class, "$argument must be of type float, null given", $with(null), 'null', ['strict']);
             // Nobody answers: that the connection was tried shows that the argument was taken.
             foreach ([0, 0.0, -0.0, 0.001] as $wait) {
-                self::assertRefused(ConnectionException::class, '', $with($wait), "$argument " . var_export($wait, true));
+                self::assertRefused(ConnectionException::class, 'Lock "order:1": ', $with($wait), "$argument " . var_export($wait, true));
             }
-            self::assertRefused(ConnectionException::class, '', $with('0.0'), "'0.0'", ['weak']);
-            $deprecations = self::deprecationsOf(static fn () => self::assertRefused(ConnectionException::class, '', $with(null), 'null', ['weak']));
+            self::assertRefused(ConnectionException::class, 'Lock "order:1": ', $with('0.0'), "'0.0'", ['weak']);
+            $deprecations = self::deprecationsOf(static fn () => self::assertRefused(ConnectionException::class, 'Lock "order:1": ', $with(null), 'null', ['weak']));
             self::assertCount(1, $deprecations);
             self::assertStringContainsString('($wait) of type float is deprecated', $deprecations[0]);
         }

