@@ -209,6 +209,18 @@ final class RequirementsTest extends ServerTestCase
         self::assertContains($commands[0]->name(), ['EVALSHA', 'EVAL', 'FCALL']);
     }
 
+    public function testR4ReleaseWorksWhenRedisIsOutOfMemory(): void
+    {
+        $lock = $this->heldLock('order:1');
+        self::$server->command('CONFIG', 'SET', 'maxmemory', '1');
+        try {
+            self::assertTrue($lock->release());
+            self::assertNull(self::stored('order:1'));
+        } finally {
+            self::$server->command('CONFIG', 'SET', 'maxmemory', '0');
+        }
+    }
+
     public function testR5RenewalNeverCreatesAKeyAndNeverExtendsAnotherOwners(): void
     {
         $lock = $this->heldLock('order:1');

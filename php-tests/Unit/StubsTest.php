@@ -26,7 +26,12 @@ final class StubsTest extends TestCase
             'a class is missing on one side',
         );
         foreach ($stubs['classes'] as $class => $described) {
-            self::assertSame($described, $extension['classes'][$class], "the stub (-) and the extension (+) differ on $class");
+            // As text, so that a failure shows the difference alone.
+            self::assertSame(
+                json_encode($described, JSON_PRETTY_PRINT),
+                json_encode($extension['classes'][$class], JSON_PRETTY_PRINT),
+                "the stub (-) and the extension (+) differ on $class",
+            );
         }
         self::assertSame($stubs['functions'], $extension['functions']);
         self::assertSame($stubs['constants'], $extension['constants']);

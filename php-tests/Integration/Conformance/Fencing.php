@@ -38,6 +38,34 @@ trait Fencing
         }
     }
 
+    public function testTheFenceRisesThoughTheNextOwnersClockIsBehind(): void
+    {
+        // As after a grant by a worker whose clock is a day ahead: its fence is the high-water mark.
+        $resource = $this->resource();
+        $first = $this->heldLock($resource);
+        $ahead = $first->fence() + 86_400_000_000;
+        $raised = 0;
+        foreach (self::$servers as $server) {
+            $client = $server->connect(static::database());
+            foreach ($client->command('KEYS', '*') as $key) {
+                if ($client->command('TYPE', $key) === 'hash' && $client->command('HGET', $key, 'f') !== null) {
+                    $client->command('HSET', $key, 'f', $ahead);
+                    $raised++;
+                }
+            }
+        }
+        self::assertSame(count($this->serversOf($resource)), $raised, 'every server remembers a high-water mark');
+        $first->release();
+
+        $last = $ahead;
+        for ($grant = 0; $grant < 5; $grant++) {
+            $next = $this->heldLock($resource);
+            self::assertGreaterThan($last, $next->fence());
+            $last = $next->fence();
+            $next->release();
+        }
+    }
+
     public function testTheFenceRisesAcrossClients(): void
     {
         $resource = $this->resource();

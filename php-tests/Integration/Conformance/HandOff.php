@@ -103,6 +103,36 @@ trait HandOff
         self::assertOwner($owner);
     }
 
+    public function testAReleaseIsAnsweredTheSameWayWhenItIsSentAgain(): void
+    {
+        // As after a lost answer: the same token asks again, others having come and gone in between.
+        $resource = $this->resource();
+        $tokens = [];
+        for ($owner = 0; $owner < 8; $owner++) {
+            $lock = $this->heldLock($resource);
+            $tokens[] = $lock->token();
+            self::assertTrue($lock->release());
+        }
+        foreach ($tokens as $number => $token) {
+            self::assertTrue($this->restore($resource, $token)->release(), "owner $number released its lock itself");
+        }
+
+        $owner = $this->heldLock($resource);
+        self::assertTrue($this->restore($resource, $tokens[0])->release());
+        self::assertOwner($owner);
+        self::assertFalse($this->restore($resource, 'never held it')->release());
+    }
+
+    public function testALostLockIsNotTakenForAReleasedOne(): void
+    {
+        $resource = $this->resource();
+        $lock = $this->heldLock($resource);
+        $this->removeKey($resource);
+
+        self::assertFalse($this->restore($resource, $lock->token())->release());
+        self::assertFalse($lock->release());
+    }
+
     public function testDetachKeepsTheLockForWhoeverRestoresIt(): void
     {
         $resource = $this->resource();

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Integration\Conformance;
 
+use RedisLease\Tests\Support\PhpProcess;
+
 use function RedisLease\Tests\Support\eventually;
 
 /** A handle never believes in its lock for longer than Redis does. */
@@ -33,6 +35,17 @@ trait Validity
             self::assertLessThanOrEqual($most, $remaining, "ttl $ttl");
             self::assertGreaterThan($most - $elapsed - 0.2, $remaining, "ttl $ttl");
             self::assertTrue($lock->release());
+        }
+    }
+
+    public function testTheValidityCountsFromTheSendingAndNotFromTheAnswer(): void
+    {
+        $lock = $this->heldLock($this->resource(), 10.0);
+        foreach (['acquire', 'renew'] as $call) {
+            $this->slowly(static fn () => self::assertTrue($lock->$call()));
+
+            self::assertLessThanOrEqual(10.0 * 0.99 - 0.002 - 0.25, $lock->remaining(), "$call was answered 0.3 s late");
+            self::assertGreaterThan(5.0, $lock->remaining(), $call);
         }
     }
 
@@ -82,6 +95,18 @@ trait Validity
             }
         }
         self::assertTrue($lock->release());
+    }
+
+    /** Runs the action while every server hangs for 0.3 s. */
+    private function slowly(callable $action): void
+    {
+        $pids = implode(' ', array_map(static fn ($server) => $server->pid(), self::$servers));
+        foreach (self::$servers as $server) {
+            $server->pause();
+        }
+        $resume = PhpProcess::start(['-r', "usleep(300_000); exec('kill -CONT $pids');"], [], false);
+        $action();
+        $resume->wait();
     }
 
     public function testTheSmallestAndTheLargestTtlReachRedisUnchanged(): void
