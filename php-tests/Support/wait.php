@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Support;
 
+use PHPUnit\Framework\Assert;
 use PHPUnit\Framework\AssertionFailedError;
 
 /**
@@ -20,6 +21,8 @@ function eventually(callable $condition, string $what, float $seconds = 10.0): m
     for (;;) {
         $value = $condition();
         if ($value) {
+            Assert::assertNotEmpty($value, $what);
+
             return $value;
         }
         if (microtime(true) >= $deadline) {
