@@ -83,9 +83,7 @@ impl Error {
     /// Whether the fault may pass by itself, so that a wait goes on through it.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Unavailable { reason: Reason::Refused(refusal), .. } | Self::Refused { refusal, .. } => {
-                is_passing_code(&refusal.code)
-            }
+            Self::Refused { refusal, .. } => is_passing_code(&refusal.code),
             Self::Unavailable { .. } | Self::Unknown { .. } | Self::Late => true,
             _ => false,
         }

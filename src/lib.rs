@@ -7,6 +7,7 @@ pub mod clock;
 pub mod error;
 pub mod lease;
 pub mod net;
+mod process;
 pub mod store;
 
 #[cfg(feature = "php")]

@@ -165,9 +165,9 @@ impl Lock {
     }
 
     fn release_within(self: &Rc<Self>, budget: Budget) -> Result<bool> {
-        let Some((token, for_good)) = self.state().begin_release() else { return Ok(false) };
+        let Some((token, memory)) = self.state().begin_release(self.retries()) else { return Ok(false) };
         registry::add(self);
-        let released = self.store.release(&self.keys, token.as_bytes(), for_good, budget)?;
+        let released = self.store.release(&self.keys, token.as_bytes(), memory, budget)?;
         self.state().end();
         self.settle();
         Ok(released == Released::Ours)
@@ -200,7 +200,9 @@ impl Lock {
         if self.state().owes() {
             let _ = self.release_within(Budget::until(self.timeouts, by));
         }
-        registry::remove(self);
+        // That was the last try: the destructors that follow a request's end must not begin again.
+        self.state().end();
+        self.settle();
     }
 
     /// When a release that begins now and tells nobody must be over.
@@ -214,8 +216,12 @@ impl Lock {
     }
 
     /// Removes the lock, whoever's it is. False: nobody had it.
-    pub fn force_release(&self) -> Result<bool> {
-        self.store.force_release(&self.keys, Budget::new(self.timeouts))
+    pub fn force_release(self: &Rc<Self>) -> Result<bool> {
+        let is_removed = self.store.force_release(&self.keys, Budget::new(self.timeouts))?;
+        // Whoever's it was: nobody holds it now, this handle neither.
+        self.state().force_released();
+        self.settle();
+        Ok(is_removed)
     }
 
     /// Whether the lease may be relied on now; no question to Redis.
@@ -242,6 +248,11 @@ impl Lock {
     fn budget(&self, deadline: Moment) -> Budget {
         let end = Moment::now().max(deadline) + self.timeouts.connect + self.timeouts.command;
         Budget::until(self.timeouts, end)
+    }
+
+    /// How long one release may be asked for again: this call, and one more at the end of the request.
+    fn retries(&self) -> Duration {
+        (self.timeouts.connect + self.timeouts.command) * 2 + Duration::from_secs(1)
     }
 
     fn settle(self: &Rc<Self>) {

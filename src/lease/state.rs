@@ -1,7 +1,8 @@
 //! What a handle knows of its lease, and how each event changes it. No questions are asked here.
 
 use super::token::Token;
-use crate::clock::Moment;
+use crate::{clock::Moment, process, store::Memory};
+use std::time::Duration;
 
 /// What a handle knows.
 pub struct State {
@@ -31,11 +32,14 @@ pub enum Basis {
     Fresh,
 }
 
+/// A lock that had longer to live is remembered for less, so that no mark stays for hours.
+const LONGEST_LOCK_LIFE: Duration = Duration::from_secs(60);
+
 impl State {
     /// Bound to `token`, if there is one already.
     pub fn new(token: Option<Token>) -> Self {
         Self {
-            pid: std::process::id(),
+            pid: process::id(),
             token,
             valid_until: None,
             fence: None,
@@ -47,7 +51,7 @@ impl State {
 
     /// In a forked child: forgets what only the parent holds.
     pub fn adopt(&mut self) {
-        if self.pid != std::process::id() {
+        if self.pid != process::id() {
             *self = Self::new(None);
         }
     }
@@ -118,6 +122,13 @@ impl State {
         }
     }
 
+    /// The lock was removed, whoever held it.
+    pub fn force_released(&mut self) {
+        if self.valid_until.is_some() {
+            self.lost();
+        }
+    }
+
     /// An acquire ended with an error: whatever was held counts as not held. True when it is to be given back.
     pub fn give_up(&mut self) -> bool {
         if self.valid_until.take().is_some() {
@@ -126,13 +137,18 @@ impl State {
         self.owes()
     }
 
-    /// The token to release with, and whether a late command must find it dead. From here on the lock
-    /// counts as not held, whatever comes of the release.
-    pub fn begin_release(&mut self) -> Option<(Token, bool)> {
+    /// The token to release with, and how long the release must be remembered if it may be asked for
+    /// again for `retries`. From here on the lock counts as not held, whatever comes of the release.
+    pub fn begin_release(&mut self, retries: Duration) -> Option<(Token, Memory)> {
         let token = self.token.clone()?;
-        self.valid_until = None;
+        let left = self.valid_until.take().map_or(Duration::ZERO, Moment::remaining);
         self.is_release_owed = true;
-        Some((token, self.may_arrive))
+        let memory = match left {
+            _ if self.may_arrive => Memory::ForGood,
+            left if left >= retries && left <= LONGEST_LOCK_LIFE => Memory::LockLife,
+            _ => Memory::For(retries),
+        };
+        Some((token, memory))
     }
 
     /// The release was answered: nothing is held or owed.

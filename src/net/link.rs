@@ -10,16 +10,10 @@ use super::{
     reply::{self, Front, Refusal, Reply},
     resolve::{self, Host, Resolving},
 };
-use crate::clock::Moment;
+use crate::{clock::Moment, process};
+use redis::{Cmd, Parser};
 use socket2::{Domain, SockAddr, Socket, Type};
-use std::{
-    collections::VecDeque,
-    io::{self, Read},
-    mem::MaybeUninit,
-    net::SocketAddr,
-    os::fd::AsRawFd,
-    time::Duration,
-};
+use std::{collections::VecDeque, io, mem::MaybeUninit, net::SocketAddr, os::fd::AsRawFd, time::Duration};
 
 /// A connection, from its first look-up to its last reply.
 pub struct Link {
@@ -27,6 +21,7 @@ pub struct Link {
     greeting: Greeting,
     outbox: Vec<u8>,
     inbox: Vec<u8>,
+    parser: Parser,
     pid: u32,
 }
 
@@ -57,6 +52,8 @@ struct Greeting {
     answers: usize,
 }
 
+/// How much is read at once: more than any reply of ours.
+const CHUNK: usize = 512;
 /// How often a unix socket whose queue is full is tried again: the kernel gives no event for it.
 const UNIX_RETRY: Duration = Duration::from_millis(1);
 
@@ -74,7 +71,7 @@ impl Link {
             },
         };
         let greeting = greeting(endpoint);
-        Ok(Self { phase, greeting, outbox: Vec::new(), inbox: Vec::new(), pid: std::process::id() })
+        Ok(Self { phase, greeting, outbox: Vec::new(), inbox: Vec::new(), parser: Parser::new(), pid: process::id() })
     }
 
     /// Connects and logs in, before `by`.
@@ -101,7 +98,7 @@ impl Link {
     /// told without a round trip, and with no byte on it that belongs to an earlier command.
     pub fn is_usable(&self) -> bool {
         let Phase::Open(socket) = &self.phase else { return false };
-        if self.pid != std::process::id() || !self.inbox.is_empty() || !self.outbox.is_empty() {
+        if self.pid != process::id() || !self.inbox.is_empty() || !self.outbox.is_empty() {
             return false;
         }
         let mut byte = [MaybeUninit::uninit()];
@@ -109,7 +106,7 @@ impl Link {
     }
 
     /// Sends one command and awaits its answer, before `by`.
-    pub fn exchange(&mut self, command: &[u8], by: Moment) -> Result<Result<Reply, Refusal>, Fault> {
+    pub fn exchange(&mut self, command: &Cmd, by: Moment) -> Result<Result<Reply, Refusal>, Fault> {
         self.queue(command);
         let result = self.await_reply(by);
         if result.is_err() {
@@ -139,8 +136,8 @@ impl Link {
     }
 
     /// Adds a command to what is to be sent.
-    pub fn queue(&mut self, command: &[u8]) {
-        self.outbox.extend_from_slice(command);
+    pub fn queue(&mut self, command: &Cmd) {
+        command.write_packed_command(&mut self.outbox);
     }
 
     /// What to poll for before the next [`advance`](Self::advance).
@@ -228,17 +225,10 @@ impl Link {
         }
     }
 
-    fn socket(&self) -> Option<&Socket> {
-        match &self.phase {
-            Phase::Greeting(socket, _) | Phase::Open(socket) => Some(socket),
-            _ => None,
-        }
-    }
-
     /// Hands the kernel what it takes of the outbox.
     fn flush(&mut self) -> Result<(), Reason> {
         while !self.outbox.is_empty() {
-            let Some(socket) = self.socket() else { return Ok(()) };
+            let Some(socket) = socket(&self.phase) else { return Ok(()) };
             match socket.send_with_flags(&self.outbox, libc::MSG_NOSIGNAL) {
                 Ok(written) => drop(self.outbox.drain(..written)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -251,14 +241,15 @@ impl Link {
 
     /// Takes what has arrived into the inbox.
     fn fill(&mut self) -> Result<(), Reason> {
-        let mut chunk = [0; 4096];
         loop {
-            let Some(mut socket) = self.socket() else { return Ok(()) };
-            match socket.read(&mut chunk) {
+            self.inbox.reserve(CHUNK);
+            let Some(socket) = socket(&self.phase) else { return Ok(()) };
+            match socket.recv(self.inbox.spare_capacity_mut()) {
                 Ok(0) => return Err(Reason::Closed),
                 Ok(length) => {
-                    self.inbox.extend_from_slice(chunk.get(..length).unwrap_or_default());
-                    if length < chunk.len() {
+                    // SAFETY: the kernel wrote this many bytes into the spare capacity.
+                    unsafe { self.inbox.set_len(self.inbox.len() + length) };
+                    if length < CHUNK {
                         return Ok(());
                     }
                 }
@@ -275,9 +266,18 @@ impl Link {
             return Ok(None);
         }
         let Front::Whole(length) = reply::front(&self.inbox).map_err(Reason::Protocol)? else { return Ok(None) };
-        let parsed = reply::parse(self.inbox.get(..length).unwrap_or_default()).map_err(Reason::Protocol)?;
+        let frame = self.inbox.get(..length).unwrap_or_default();
+        let parsed = reply::parse(&mut self.parser, frame).map_err(Reason::Protocol)?;
         self.inbox.drain(..length);
         Ok(Some(parsed))
+    }
+}
+
+/// The socket that carries commands, once there is one.
+fn socket(phase: &Phase) -> Option<&Socket> {
+    match phase {
+        Phase::Greeting(socket, _) | Phase::Open(socket) => Some(socket),
+        _ => None,
     }
 }
 
@@ -359,7 +359,7 @@ fn greeting(endpoint: &Endpoint) -> Greeting {
 }
 
 impl Greeting {
-    fn add(&mut self, command: &redis::Cmd) {
+    fn add(&mut self, command: &Cmd) {
         command.write_packed_command(&mut self.bytes);
         self.answers += 1;
     }

@@ -3,7 +3,7 @@
 //! The redis crate parses; finding the end first tells a reply that is not all here yet from a
 //! broken one, and shows bytes nobody asked for.
 
-use redis::Value;
+use redis::{Parser, Value};
 use std::fmt;
 
 /// A parsed reply that is no refusal.
@@ -73,8 +73,8 @@ pub fn front(buffer: &[u8]) -> Result<Front, String> {
 }
 
 /// Parses one whole reply, as [`front`] found it.
-pub fn parse(frame: &[u8]) -> Result<Result<Reply, Refusal>, String> {
-    match redis::parse_redis_value(frame) {
+pub fn parse(parser: &mut Parser, frame: &[u8]) -> Result<Result<Reply, Refusal>, String> {
+    match parser.parse_value(frame) {
         Ok(Value::ServerError(error)) => Ok(Err(Refusal::new(&error))),
         Ok(value) => Ok(Ok(value)),
         Err(error) => Err(error.to_string()),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn refusal(reply: &[u8]) -> Refusal {
-        parse(reply).expect("parses").expect_err("is a refusal")
+        parse(&mut Parser::new(), reply).expect("parses").expect_err("is a refusal")
     }
 
     #[test]

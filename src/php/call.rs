@@ -82,6 +82,14 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Refuses to construct an object a second time: what the first made would go unnoticed.
+    pub fn first_construction<T: RegisteredClass>(&mut self) -> Result<(), Thrown> {
+        match self.frame.get_object::<T>() {
+            None => Ok(()),
+            Some(_) => Err(Thrown::Error(format!("The {} object has been constructed already", T::CLASS_NAME))),
+        }
+    }
+
     /// The object that the method was called on, as a value of its own.
     pub fn this_value(&mut self) -> Zval {
         let mut value = Zval::new();

@@ -38,6 +38,7 @@ impl Connection {
 }
 
 fn construct(call: &mut Call<'_>) -> Result<Connection, Thrown> {
+    call.first_construction::<Connection>()?;
     let (mut dsn, mut prefix) = (Text::NONE, Text::NONE);
     let (mut connect, mut command) = (OptionalFloat::NONE, OptionalFloat::NONE);
     let ([a, b], [c, d], [e, f], [g, h]) = (dsn.slots(), connect.slots(), command.slots(), prefix.slots());

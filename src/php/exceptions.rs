@@ -46,10 +46,12 @@ pub enum Thrown {
     Argument(u32, String),
     /// `ValueError` for something that is no argument.
     Value(String),
+    /// `Exception`: what the engine itself would refuse so.
+    Exception(String),
     /// `Error`: the call makes no sense.
     Error(String),
     /// What befell a lease.
-    Lease(Failure),
+    Lease(Box<Failure>),
 }
 
 /// What befell a lease, with all that the caller may need.
@@ -95,6 +97,7 @@ impl Thrown {
                 unsafe { zend_argument_value_error(argument, c"%s".as_ptr(), what.as_ptr()) };
             }
             Self::Value(message) => PhpException::new(message, 0, ce::value_error()).throw(),
+            Self::Exception(message) => PhpException::new(message, 0, ce::exception()).throw(),
             Self::Error(message) => PhpException::new(message, 0, ce::error()).throw(),
             Self::Lease(failure) => failure.throw(),
         }

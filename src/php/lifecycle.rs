@@ -1,6 +1,6 @@
 //! What happens when the module and a request begin and end. A panic must not leave these functions.
 
-use super::{exceptions, ini};
+use super::{class, connection::Connection, exceptions, ini, lock::DistributedLock};
 use crate::{lease, store};
 use std::{ffi::c_int, panic};
 
@@ -11,11 +11,14 @@ unsafe extern "C" {
 const SUCCESS: c_int = 0;
 const FAILURE: c_int = -1;
 
-/// Registers settings and exceptions. Opens nothing: FPM's master runs this before it forks.
+/// Registers settings and classes. Opens nothing: FPM's master runs this before it forks.
 pub unsafe extern "C" fn module_startup(_: c_int, module: c_int) -> c_int {
-    let started = panic::catch_unwind(|| {
+    let started = panic::catch_unwind(|| -> ext_php_rs::error::Result<()> {
         ini::register(module);
-        exceptions::register()
+        exceptions::register()?;
+        class::register::<DistributedLock>()?;
+        class::hide_first_argument(class::register::<Connection>()?);
+        Ok(())
     });
     if matches!(started, Ok(Ok(()))) { SUCCESS } else { FAILURE }
 }

@@ -35,12 +35,12 @@ const WAIT_RULE: &str = "must be a finite number of seconds, 0 or greater, and a
 
 impl DistributedLock {
     fn failure(&self, trouble: Trouble) -> Thrown {
-        Thrown::Lease(Failure {
+        Thrown::Lease(Box::new(Failure {
             trouble,
             resource: Some(self.resource.clone()),
             token: self.lock.token().map(|token| token.as_bytes().to_vec()),
             fence: self.lock.fence(),
-        })
+        }))
     }
 
     fn error(&self, error: Error) -> Thrown {
@@ -59,6 +59,7 @@ impl Drop for DistributedLock {
 }
 
 fn construct(call: &mut Call<'_>) -> Result<DistributedLock, Thrown> {
+    call.first_construction::<DistributedLock>()?;
     let (mut resource, mut ttl, mut connection) = (Text::NONE, OptionalFloat::NONE, ptr::null_mut::<Zval>());
     let (mut auto_renew, mut abort_on_loss) = (false, false);
     let ([a, b], [c, d]) = (resource.slots(), ttl.slots());

@@ -10,16 +10,12 @@ mod ini;
 mod lifecycle;
 mod lock;
 
-use connection::Connection;
 use ext_php_rs::prelude::*;
-use lock::DistributedLock;
 
 /// The module table.
 #[php_module]
 pub fn get_module(module: ModuleBuilder) -> ModuleBuilder {
     module
-        .class::<DistributedLock>()
-        .class::<Connection>()
         .startup_function(lifecycle::module_startup)
         .request_shutdown_function(lifecycle::request_shutdown)
         .shutdown_function(lifecycle::module_shutdown)

@@ -1,5 +1,5 @@
 //! The keys of one lock: the lock itself, and beside it, in the same cluster slot for every byte
-//! string, its state, its wake list and its marks. All begin with the prefix, so that one ACL pattern
+//! string, its fence, its wake list and its marks. All begin with the prefix, so that one ACL pattern
 //! covers them.
 
 use std::ops::Range;
@@ -9,8 +9,8 @@ use std::ops::Range;
 pub struct Keys {
     /// Holds the owner's token; prefix and resource, nothing else, as other clients expect it.
     pub lock: Vec<u8>,
-    /// The hash with the fence and the tokens released last.
-    pub state: Vec<u8>,
+    /// Holds the latest fence, and the token it was minted for.
+    pub fence: Vec<u8>,
     /// The list that a release wakes a waiter with.
     pub wake: Vec<u8>,
     /// Exists while somebody waits.
@@ -23,7 +23,7 @@ impl Keys {
     pub fn new(prefix: &[u8], resource: &[u8]) -> Self {
         let lock = [prefix, resource].concat();
         Self {
-            state: beside(prefix, &lock, b":state"),
+            fence: beside(prefix, &lock, b":fence"),
             wake: beside(prefix, &lock, b":wake"),
             waiter: beside(prefix, &lock, b":waiter"),
             prefix: prefix.to_vec(),
@@ -31,9 +31,9 @@ impl Keys {
         }
     }
 
-    /// The mark that no command with `token` may take the lock any more.
-    pub fn dead(&self, token: &[u8]) -> Vec<u8> {
-        beside(&self.prefix, &self.lock, &[b":dead:", token].concat())
+    /// The mark that `token` leaves when it is released.
+    pub fn mark(&self, token: &[u8]) -> Vec<u8> {
+        beside(&self.prefix, &self.lock, &[b":mark:", token].concat())
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
                 }
                 let keys = Keys::new(prefix, resource);
                 for token in [&b"0123"[..], b"{", b"}", b"{}", b"{a}"] {
-                    for key in [&keys.state, &keys.wake, &keys.waiter, &keys.dead(token)] {
+                    for key in [&keys.fence, &keys.wake, &keys.waiter, &keys.mark(token)] {
                         assert_eq!(slot(key), slot(&keys.lock), "{}", key.escape_ascii());
                         assert!(key.starts_with(prefix));
                         assert_ne!(key, &keys.lock);
@@ -124,7 +124,7 @@ mod tests {
     fn a_plain_name_gives_keys_a_person_can_read() {
         let keys = Keys::new(b"lock:", b"order:42");
         assert_eq!(keys.lock, b"lock:order:42");
-        assert_eq!(keys.state, b"lock:{lock:order:42}:state");
-        assert_eq!(keys.dead(b"0123"), b"lock:{lock:order:42}:dead:0123");
+        assert_eq!(keys.fence, b"lock:{lock:order:42}:fence");
+        assert_eq!(keys.mark(b"0123"), b"lock:{lock:order:42}:mark:0123");
     }
 }

@@ -23,9 +23,9 @@ pub trait Store {
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed>;
     /// Extends the lock while `token` owns it. Never creates it, never shortens it.
     fn renew(&self, keys: &Keys, token: &[u8], ttl: Duration, budget: Budget) -> Result<Renewed>;
-    /// Gives the lock back if `token` owns it. With `for_good`, no command with this token that is
-    /// still under way will take the lock again.
-    fn release(&self, keys: &Keys, token: &[u8], for_good: bool, budget: Budget) -> Result<Released>;
+    /// Gives the lock back if `token` owns it. Asking again within `memory` gives the same answer. With
+    /// `for_good`, no command with this token that is still under way will take the lock again.
+    fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released>;
     /// The token of the present owner.
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>>;
     /// Removes the lock, whoever's it is; false when there was none.
@@ -43,6 +43,17 @@ pub struct Claim<'a> {
     pub token: &'a [u8],
     /// How long the lock lives without a renewal.
     pub ttl: Duration,
+}
+
+/// How long a release is remembered, so that it can be asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// As long as the lock had still to live: that is known to be enough. Costs the server nothing.
+    LockLife,
+    /// So long.
+    For(Duration),
+    /// So long as a command that takes the lock with this token may be under way, and refuses it.
+    ForGood,
 }
 
 /// The answer to an acquire.

@@ -10,13 +10,19 @@ use crate::{
     net::{Budget, Fault, Link, Reason, Refusal, Reply, dsn::Endpoint},
 };
 use rand::{TryRng, rngs::SysRng};
+use redis::Cmd;
 use std::time::Duration;
 
 /// One server and the link to it.
 pub struct Node {
     endpoint: Endpoint,
     link: Option<Link>,
+    /// Kept for its memory only.
+    command: Cmd,
 }
+
+/// Makes the command for one sending of a request.
+pub type Encode<'a> = &'a dyn Fn(Form, &mut Cmd);
 
 /// A reply, and what is known of its command.
 pub struct Answer {
@@ -35,7 +41,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 impl Node {
     /// A server not connected to yet.
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, link: None }
+        Self { endpoint, link: None, command: Cmd::new() }
     }
 
     /// The address, for messages.
@@ -50,7 +56,7 @@ impl Node {
 
     /// Runs a command and finds out what came of it, by sending it again where that changes nothing.
     /// `encode` makes it anew for each sending.
-    pub fn run(&mut self, operation: Operation, encode: &dyn Fn(Form) -> Vec<u8>, budget: Budget) -> Result<Answer> {
+    pub fn run(&mut self, operation: Operation, encode: Encode<'_>, budget: Budget) -> Result<Answer> {
         let mut unanswered: Option<Reason> = None;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -82,7 +88,7 @@ impl Node {
             if fault.sent {
                 unanswered.get_or_insert(fault.reason);
             } else if unanswered.is_none() {
-                return Err(Error::Unavailable { node: self.name(), reason: fault.reason });
+                return Err(self.not_executed(operation, fault.reason));
             }
             if pause >= budget.end.remaining() {
                 let reason = unanswered.unwrap_or(Reason::TimedOut);
@@ -94,17 +100,14 @@ impl Node {
     }
 
     /// Asks a question in a plain command.
-    pub fn ask(&mut self, operation: Operation, command: &redis::Cmd, budget: Budget) -> Result<Reply> {
-        let encoded = command.get_packed_command();
-        let encode = |_| encoded.clone();
-        self.run(operation, &encode, budget).map(|answer| answer.reply)
+    pub fn ask(&mut self, operation: Operation, command: &Cmd, budget: Budget) -> Result<Reply> {
+        self.run(operation, &|_, to| to.clone_from(command), budget).map(|answer| answer.reply)
     }
 
     /// The round trip of a sign of life, or what is in its way.
     pub fn ping(&mut self, budget: Budget) -> std::result::Result<Duration, String> {
         self.keep_or_connect(budget).map_err(|reason| reason.to_string())?;
-        let ping = redis::cmd("PING").get_packed_command();
-        match self.attempt(&|_| ping.clone(), budget) {
+        match self.attempt(&|_, command| *command = redis::cmd("PING"), budget) {
             Ok((Ok(_), sent_at)) => Ok(Moment::now().since(sent_at)),
             Ok((Err(refusal), _)) => Err(refusal.to_string()),
             Err(fault) => Err(fault.reason.to_string()),
@@ -123,14 +126,15 @@ impl Node {
 
     fn attempt(
         &mut self,
-        encode: &dyn Fn(Form) -> Vec<u8>,
+        encode: Encode<'_>,
         budget: Budget,
     ) -> std::result::Result<(std::result::Result<Reply, Refusal>, Moment), Fault> {
+        let command = &mut self.command;
         let Some(link) = &mut self.link else { return Err(Fault::unsent(Reason::Closed)) };
         let mut exchange = |form| {
-            let command = encode(form);
+            encode(form, command);
             let sent_at = Moment::now();
-            link.exchange(&command, budget.command_by()).map(|reply| (reply, sent_at))
+            link.exchange(command, budget.command_by()).map(|reply| (reply, sent_at))
         };
         let result = match exchange(Form::Digest) {
             Ok((Err(refusal), _)) if refusal.code == "NOSCRIPT" => exchange(Form::Source),
@@ -140,6 +144,13 @@ impl Node {
             self.link = None;
         }
         result
+    }
+
+    fn not_executed(&self, operation: Operation, reason: Reason) -> Error {
+        match reason {
+            Reason::Refused(refusal) => Error::Refused { operation, node: self.name(), refusal },
+            reason => Error::Unavailable { node: self.name(), reason },
+        }
     }
 
     fn unknown(&self, operation: Operation, reason: Reason) -> Error {

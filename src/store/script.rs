@@ -1,5 +1,6 @@
 //! The scripts, and how one is sent: by its digest, and in full when the server does not know it yet.
 
+use redis::Cmd;
 use std::sync::OnceLock;
 
 /// A Lua script; `src/store/scripts/` says what each takes and returns.
@@ -33,19 +34,18 @@ impl Script {
         Self { source, digest: OnceLock::new() }
     }
 
-    /// The command that runs this script on `keys` with `arguments`.
-    pub fn command(&self, form: Form, keys: &[&[u8]], arguments: &[&[u8]]) -> Vec<u8> {
-        let size = keys.iter().chain(arguments).map(|bytes| bytes.len() + 16).sum::<usize>() + 128;
-        let mut command = redis::Cmd::with_capacity(keys.len() + arguments.len() + 3, size);
+    /// Makes `command` the one that runs this script on `keys`; the arguments follow.
+    pub fn call<'a>(&self, command: &'a mut Cmd, form: Form, keys: &[&[u8]]) -> &'a mut Cmd {
+        command.clear();
         match form {
             Form::Digest => command.arg("EVALSHA").arg(self.digest()),
             Form::Source => command.arg("EVAL").arg(self.source),
         };
         command.arg(keys.len());
-        for bytes in keys.iter().chain(arguments) {
-            command.arg(*bytes);
+        for key in keys {
+            command.arg(*key);
         }
-        command.get_packed_command()
+        command
     }
 
     fn digest(&self) -> &str {

@@ -1,7 +1,7 @@
 //! The store on one server.
 
 use super::{
-    Claim, Claimed, Grant, Keys, Loss, Outcome, Released, Renewed, Store,
+    Claim, Claimed, Grant, Keys, Loss, Memory, Outcome, Released, Renewed, Store,
     node::{Answer, Node},
     script::{ACQUIRE, FORCE_RELEASE, RELEASE, RENEW},
 };
@@ -10,13 +10,13 @@ use crate::{
     error::{Error, Operation, Result},
     net::{Budget, Reason, Reply, dsn::Endpoint},
 };
-use redis::Value;
+use redis::{Cmd, Value};
 use std::{cell::RefCell, time::Duration};
 
-/// How long the state outlives the lease it belongs to: long enough for every retry of a release.
-const STATE_OUTLIVES: Duration = Duration::from_secs(300);
-/// How long a released lock is kept for the waiter that was woken.
-const RESERVATION: Duration = Duration::from_millis(100);
+/// How long the fence outlives the lease it belongs to. Afterwards the clock alone makes it rise.
+const FENCE_OUTLIVES: Duration = Duration::from_secs(300);
+/// The largest number that Lua counts up from exactly.
+const MAX_FLOOR: u64 = (1 << 53) - (1 << 20);
 /// How long an abandoned command can be under way: in a proxy, in a stopped server's socket.
 const DEAD_MARK: Duration = Duration::from_secs(60);
 /// What a lock that nobody may own any more looks like: see free.lua.
@@ -33,6 +33,13 @@ impl Single {
         Self { node: RefCell::new(Node::new(endpoint)) }
     }
 
+    fn grant(&self, answer: &Answer, fence: i64) -> Result<Grant> {
+        match u64::try_from(fence) {
+            Ok(fence) if fence > 0 => Ok(Grant { fence, sent_at: answer.sent_at }),
+            _ => self.nonsense(Operation::Acquire, &answer.reply),
+        }
+    }
+
     /// An answer that none of our scripts gives.
     fn nonsense<T>(&self, operation: Operation, reply: &Reply) -> Result<T> {
         let reason = Reason::Protocol(format!("it answered {}", shape(reply)));
@@ -44,65 +51,63 @@ impl Single {
 
 impl Store for Single {
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed> {
-        let dead = keys.dead(claim.token);
-        let (ttl, state_ttl) = (millis(claim.ttl), millis(claim.ttl + STATE_OUTLIVES));
-        let answer = self.node.borrow_mut().run(
-            Operation::Acquire,
-            &|form| {
-                ACQUIRE.command(
-                    form,
-                    &[&keys.lock, &keys.state, &dead, &keys.wake, &keys.waiter],
-                    &[claim.token, ttl.as_bytes(), floor().as_bytes(), state_ttl.as_bytes(), b"0", b""],
-                )
-            },
-            budget,
-        )?;
-        let (word, numbers) = words(&answer.reply);
-        let outcome = match (word, numbers.as_slice()) {
-            (b"held", [fence]) => Outcome::Held(grant(&answer, *fence)),
-            (b"contended", [left, _]) => Outcome::Contended(u64::try_from(*left).ok().map(Duration::from_millis)),
-            (b"dead", []) => Outcome::Dead,
+        let mark = keys.mark(claim.token);
+        let (short, long): ([&[u8]; 3], [&[u8]; 5]) =
+            ([&keys.lock, &keys.fence, &mark], [&keys.lock, &keys.fence, &mark, &keys.wake, &keys.waiter]);
+        let ask = |keys: &[&[u8]]| {
+            let encode = |form, command: &mut Cmd| {
+                let command = ACQUIRE.call(command, form, keys).arg(claim.token).arg(millis(claim.ttl));
+                command.arg(floor()).arg(millis(claim.ttl + FENCE_OUTLIVES));
+            };
+            self.node.borrow_mut().run(Operation::Acquire, &encode, budget)
+        };
+        let mut answer = ask(&short)?;
+        if matches!(words(&answer.reply), (b"reserved", _)) {
+            // Perhaps nobody is there to take it: the longer form looks.
+            let unanswered_before = answer.may_arrive_again;
+            answer = ask(&long)?;
+            answer.may_arrive_again |= unanswered_before;
+        }
+        let (word, number) = words(&answer.reply);
+        let outcome = match (word, number) {
+            (b"held", Some(fence)) => Outcome::Held(self.grant(&answer, fence)?),
+            (b"contended" | b"reserved", Some(left)) => {
+                Outcome::Contended(u64::try_from(left).ok().map(Duration::from_millis))
+            }
+            (b"dead", None) => Outcome::Dead,
             _ => return self.nonsense(Operation::Acquire, &answer.reply),
         };
         Ok(Claimed { outcome, may_arrive_again: answer.may_arrive_again })
     }
 
     fn renew(&self, keys: &Keys, token: &[u8], ttl: Duration, budget: Budget) -> Result<Renewed> {
-        let (ttl, state_ttl) = (millis(ttl), millis(ttl + STATE_OUTLIVES));
-        let answer = self.node.borrow_mut().run(
-            Operation::Renew,
-            &|form| {
-                RENEW.command(
-                    form,
-                    &[&keys.lock, &keys.state],
-                    &[token, ttl.as_bytes(), floor().as_bytes(), state_ttl.as_bytes()],
-                )
-            },
-            budget,
-        )?;
-        let (word, numbers) = words(&answer.reply);
-        match (word, numbers.as_slice()) {
-            (b"held", [fence]) => Ok(Renewed::Held(grant(&answer, *fence))),
-            (b"lost", [taken]) => Ok(Renewed::Lost(loss(*taken))),
+        let encode = |form, command: &mut Cmd| {
+            let command = RENEW.call(command, form, &[&keys.lock, &keys.fence]).arg(token).arg(millis(ttl));
+            command.arg(floor()).arg(millis(ttl + FENCE_OUTLIVES));
+        };
+        let answer = self.node.borrow_mut().run(Operation::Renew, &encode, budget)?;
+        match words(&answer.reply) {
+            (b"held", Some(fence)) => Ok(Renewed::Held(self.grant(&answer, fence)?)),
+            (b"lost", Some(taken)) => Ok(Renewed::Lost(loss(taken))),
             _ => self.nonsense(Operation::Renew, &answer.reply),
         }
     }
 
-    fn release(&self, keys: &Keys, token: &[u8], for_good: bool, budget: Budget) -> Result<Released> {
-        let dead = for_good.then(|| keys.dead(token));
-        let (state_ttl, window, mark) = (millis(STATE_OUTLIVES), millis(RESERVATION), millis(DEAD_MARK));
-        let mut names: Vec<&[u8]> = vec![&keys.lock, &keys.state, &keys.wake, &keys.waiter];
-        names.extend(dead.as_deref());
-        let arguments: [&[u8]; 4] = [token, state_ttl.as_bytes(), window.as_bytes(), mark.as_bytes()];
-        let answer = self.node.borrow_mut().run(
-            Operation::Release,
-            &|form| RELEASE.command(form, &names, &arguments),
-            budget,
-        )?;
-        let (word, numbers) = words(&answer.reply);
-        match (word, numbers.as_slice()) {
-            (b"released", []) => Ok(Released::Ours),
-            (b"lost", [taken]) => Ok(Released::Lost(loss(*taken))),
+    fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released> {
+        let mark = keys.mark(token);
+        let (mark_for, kind) = match memory {
+            Memory::LockLife => (0, ""),
+            Memory::For(span) => (millis(span), ""),
+            Memory::ForGood => (millis(DEAD_MARK), "dead"),
+        };
+        let encode = |form, command: &mut Cmd| {
+            let command = RELEASE.call(command, form, &[&keys.lock, &mark, &keys.wake, &keys.waiter]).arg(token);
+            command.arg(mark_for).arg(kind);
+        };
+        let answer = self.node.borrow_mut().run(Operation::Release, &encode, budget)?;
+        match words(&answer.reply) {
+            (b"released", None) => Ok(Released::Ours),
+            (b"lost", Some(taken)) => Ok(Released::Lost(loss(taken))),
             _ => self.nonsense(Operation::Release, &answer.reply),
         }
     }
@@ -118,16 +123,13 @@ impl Store for Single {
     }
 
     fn force_release(&self, keys: &Keys, budget: Budget) -> Result<bool> {
-        let window = millis(RESERVATION);
-        let answer = self.node.borrow_mut().run(
-            Operation::ForceRelease,
-            &|form| FORCE_RELEASE.command(form, &[&keys.lock, &keys.wake, &keys.waiter], &[window.as_bytes()]),
-            budget,
-        )?;
-        let (word, numbers) = words(&answer.reply);
-        match (word, numbers.as_slice()) {
-            (b"released", []) => Ok(true),
-            (b"lost", [_]) => Ok(false),
+        let encode = |form, command: &mut Cmd| {
+            FORCE_RELEASE.call(command, form, &[&keys.lock, &keys.wake, &keys.waiter]);
+        };
+        let answer = self.node.borrow_mut().run(Operation::ForceRelease, &encode, budget)?;
+        match words(&answer.reply) {
+            (b"released", None) => Ok(true),
+            (b"lost", Some(_)) => Ok(false),
             _ => self.nonsense(Operation::ForceRelease, &answer.reply),
         }
     }
@@ -142,30 +144,29 @@ impl Store for Single {
     }
 }
 
-fn grant(answer: &Answer, fence: i64) -> Grant {
-    Grant { fence: fence.unsigned_abs(), sent_at: answer.sent_at }
-}
-
 fn loss(taken: i64) -> Loss {
     if taken == 1 { Loss::Taken } else { Loss::Gone }
 }
 
-/// The floor of a fence, as it is at this sending.
+/// The floor of a fence, as it is at this sending: 16 digits.
 fn floor() -> String {
-    clock::wall_micros().to_string()
+    format!("{:016}", clock::wall_micros().min(MAX_FLOOR))
 }
 
-fn millis(span: Duration) -> String {
-    span.as_millis().to_string()
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A script's answer: a word, and numbers.
-fn words(reply: &Reply) -> (&[u8], Vec<i64>) {
-    let Value::Array(items) = reply else { return (b"", Vec::new()) };
-    let Some((Value::BulkString(word), rest)) = items.split_first() else { return (b"", Vec::new()) };
-    let numbers: Option<Vec<i64>> =
-        rest.iter().map(|item| if let Value::Int(number) = item { Some(*number) } else { None }).collect();
-    numbers.map_or((b"", Vec::new()), |numbers| (word, numbers))
+/// A script's answer: a word, and a number if it has one.
+fn words(reply: &Reply) -> (&[u8], Option<i64>) {
+    match reply {
+        Value::Array(items) => match items.as_slice() {
+            [Value::BulkString(word)] => (word, None),
+            [Value::BulkString(word), Value::Int(number)] => (word, Some(*number)),
+            _ => (b"", None),
+        },
+        _ => (b"", None),
+    }
 }
 
 /// What kind of reply it was; its content may be anything, so it is not shown.

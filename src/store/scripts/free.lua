@@ -1,11 +1,9 @@
--- Prelude of the scripts that free a lock. With a waiter, the lock is kept for the waiter: it holds a
+-- Prelude of the scripts that free a lock: keeps it for a waiter, if there is one. The lock holds a
 -- reservation, and the same value on the wake list lets one waiter turn it into a lease.
--- DEL comes first: it works when Redis is out of memory, and lets what follows work too.
-local function free(lock, wake, waiter, token, window)
-  local awaited = redis.call('EXISTS', waiter) == 1
-  redis.call('DEL', lock)
-  if not awaited then return end
-  local reservation = 'reserved:' .. token
+-- The lock is gone already: that works when Redis is out of memory, and lets what follows work too.
+local function reserve(lock, wake, waiter, token)
+  if redis.call('EXISTS', waiter) == 0 then return end
+  local reservation, window = 'reserved:' .. token, 100
   redis.call('SET', lock, reservation, 'PX', window)
   redis.call('DEL', wake)
   redis.call('RPUSH', wake, reservation)

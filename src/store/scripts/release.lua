@@ -1,34 +1,28 @@
--- Gives the lock back if the token owns it, and remembers that it did: sent again, it says so again.
+-- Gives the lock back if the token owns it. Sent again, it gives the same answer: the lock's value
+-- moves to the token's own mark, so no other owner can come between.
 --
--- KEYS  1 lock   2 state   3 wake list   4 waiter mark   5 dead mark of this token, only if wanted
--- ARGV  1 token  2 TTL of the state, ms  3 window of a reservation, ms  4 TTL of the dead mark, ms
--- State d: the tokens released last, newest first, each as "length:token".
+-- KEYS  1 lock   2 mark of this token   3 wake list   4 waiter mark
+-- ARGV  1 token  2 TTL of the mark, ms; 0: what is left of the lock's is right
+--       3 'dead' when an acquire of this token may still arrive, and must be refused
 --
 -- Returns {'released'} | {'lost', taken 0|1}
 
-local holder = redis.call('GET', KEYS[1])
-local released = ''
-local outcome
+local call = redis.call
+local holder = call('GET', KEYS[1])
+local released = holder == ARGV[1]
+local known = not released and call('GET', KEYS[2])
 
-if holder == ARGV[1] then
-  free(KEYS[1], KEYS[3], KEYS[4], ARGV[1], ARGV[3])
-  released = redis.call('HGET', KEYS[2], 'd') or ''
-  -- Eight tokens of ours; a longer one of somebody else's pushes out more.
-  released = string.sub(#ARGV[1] .. ':' .. ARGV[1] .. released, 1, 280)
-  if redis.call('HSET', KEYS[2], 'd', released) == 1 then redis.call('PEXPIRE', KEYS[2], ARGV[2]) end
-  outcome = {'released'}
-else
-  released = redis.call('HGET', KEYS[2], 'd') or ''
-  local at = 1
-  while at <= #released and not outcome do
-    local _, colon, length = string.find(released, '^(%d+):', at)
-    if not colon then break end
-    at = colon + 1 + length
-    if string.sub(released, colon + 1, at - 1) == ARGV[1] then outcome = {'released'} end
-  end
+if released then
+  call('RENAME', KEYS[1], KEYS[2])
+  reserve(KEYS[1], KEYS[3], KEYS[4], ARGV[1])
+  if ARGV[2] ~= '0' then call('PEXPIRE', KEYS[2], ARGV[2]) end
+elseif known then
+  released = known == ARGV[1] or known == 'reserved:dead, released'
 end
 
--- An acquire of this token went unanswered and may still arrive: it must find the mark.
-if KEYS[5] then redis.call('SET', KEYS[5], 1, 'PX', ARGV[4]) end
+if ARGV[3] == 'dead' then
+  call('SET', KEYS[2], released and 'reserved:dead, released' or 'reserved:dead', 'PX', ARGV[2])
+end
 
-return outcome or {'lost', (holder and string.sub(holder, 1, 9) ~= 'reserved:') and 1 or 0}
+if released then return {'released'} end
+return {'lost', (holder and string.sub(holder, 1, 9) ~= 'reserved:') and 1 or 0}
