@@ -9,6 +9,7 @@ use super::{
     poll::{self, Interest, Woken},
     reply::{self, Front, Refusal, Reply},
     resolve::{self, Host, Resolving},
+    spin::{Spin, Way},
 };
 use crate::{clock::Moment, process};
 use redis::{Cmd, Parser};
@@ -22,6 +23,7 @@ pub struct Link {
     outbox: Vec<u8>,
     inbox: Vec<u8>,
     parser: Parser,
+    spin: Spin,
     pid: u32,
 }
 
@@ -71,7 +73,15 @@ impl Link {
             },
         };
         let greeting = greeting(endpoint);
-        Ok(Self { phase, greeting, outbox: Vec::new(), inbox: Vec::new(), parser: Parser::new(), pid: process::id() })
+        Ok(Self {
+            phase,
+            greeting,
+            outbox: Vec::new(),
+            inbox: Vec::new(),
+            parser: Parser::new(),
+            spin: Spin::new(),
+            pid: process::id(),
+        })
     }
 
     /// Connects and logs in, before `by`.
@@ -106,20 +116,28 @@ impl Link {
     }
 
     /// Sends one command and awaits its answer, before `by`.
-    pub fn exchange(&mut self, command: &Cmd, by: Moment) -> Result<Result<Reply, Refusal>, Fault> {
+    pub fn exchange(&mut self, command: &Cmd, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Fault> {
         self.queue(command);
-        let result = self.await_reply(by);
+        let result = self.await_reply(by, spin);
         if result.is_err() {
             self.phase = Phase::Broken;
         }
         result
     }
 
-    fn await_reply(&mut self, by: Moment) -> Result<Result<Reply, Refusal>, Fault> {
+    fn await_reply(&mut self, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Fault> {
+        self.flush().map_err(|reason| self.fault(reason))?;
+        let way = self.spin.choose(spin);
+        let start = Moment::now();
         loop {
-            self.flush().map_err(|reason| self.fault(reason))?;
             if let Some(reply) = self.take_reply().map_err(|reason| self.fault(reason))? {
+                self.spin.learn(way, Moment::now().since(start));
                 return Ok(reply);
+            }
+            if way == Way::Spin && Moment::now().since(start) < spin {
+                std::hint::spin_loop();
+                self.fill().map_err(|reason| self.fault(reason))?;
+                continue;
             }
             match poll::sleep(&[self.interest()], by) {
                 Ok(Woken::Ready) => self.fill().map_err(|reason| self.fault(reason))?,
@@ -127,6 +145,7 @@ impl Link {
                 Ok(Woken::Deadline | Woken::Signal) => {}
                 Err(error) => return Err(self.fault(Reason::Io(error))),
             }
+            self.flush().map_err(|reason| self.fault(reason))?;
         }
     }
 

@@ -7,6 +7,7 @@ mod link;
 pub mod poll;
 pub mod reply;
 mod resolve;
+mod spin;
 pub mod timeouts;
 
 pub use fault::{Fault, Reason};

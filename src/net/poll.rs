@@ -1,6 +1,6 @@
 //! Sleeping until a socket is ready or a deadline has come.
 //!
-//! It decides how to wait (here is the place of the adaptive spin), never what the wait is for.
+//! It decides how to sleep, never what for. Looking before sleeping is `spin`'s.
 
 use crate::clock::Moment;
 use std::{io, os::fd::RawFd, ptr};

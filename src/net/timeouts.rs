@@ -10,6 +10,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For a command, from its sending to its answer.
     pub command: Duration,
+    /// How long an answer may be looked for awake before the process sleeps; zero: not at all.
+    pub spin: Duration,
 }
 
 /// What one call may still spend: a connect and a command, and never past `end`.
@@ -29,6 +31,11 @@ impl Budget {
     /// The same time-outs, cut off at `end`.
     pub fn until(timeouts: Timeouts, end: Moment) -> Self {
         Self { timeouts, end }
+    }
+
+    /// How long to look for an answer before sleeping.
+    pub fn spin(&self) -> Duration {
+        self.timeouts.spin
     }
 
     /// When a connect that starts now must be done.

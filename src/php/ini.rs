@@ -122,9 +122,9 @@ pub fn ttl() -> Duration {
     span(TTL)
 }
 
-/// `redis_lease.connect_timeout` and `redis_lease.command_timeout`
+/// `redis_lease.connect_timeout`, `redis_lease.command_timeout` and `redis_lease.spin`
 pub fn timeouts() -> Timeouts {
-    Timeouts { connect: span(CONNECT_TIMEOUT), command: span(COMMAND_TIMEOUT) }
+    Timeouts { connect: span(CONNECT_TIMEOUT), command: span(COMMAND_TIMEOUT), spin: span(SPIN) / 1_000_000 }
 }
 
 /// `redis_lease.release_on_shutdown`

@@ -49,10 +49,33 @@ fn beside(prefix: &[u8], lock: &[u8], suffix: &[u8]) -> Vec<u8> {
     // The braces in the name make no tag and leave no place for one: look for a number that brings
     // the whole key into the slot. One in 16,384 does.
     let stem = [lock, suffix, b":"].concat();
-    let stem = if tag(&stem).is_some() { [lock, b":", hex(suffix).as_bytes(), b":"].concat() } else { stem };
-    let (wanted, so_far) = (slot(lock), crc16(0, &stem));
-    let number = (0..=u32::MAX).find(|number| crc16(so_far, number.to_string().as_bytes()) % SLOTS == wanted);
-    [&stem, number.unwrap_or_default().to_string().as_bytes()].concat()
+    let mut key = if tag(&stem).is_some() { [lock, b":", hex(suffix).as_bytes(), b":"].concat() } else { stem };
+    let (wanted, so_far) = (slot(lock), crc16(0, &key));
+    let digits = (0_u32..).map(Digits::of).find(|digits| crc16(so_far, digits.as_bytes()) % SLOTS == wanted);
+    key.extend(digits.iter().flat_map(|digits| digits.as_bytes()));
+    key
+}
+
+/// A number in decimal, without asking for memory: there are many to try.
+struct Digits([u8; 10], usize);
+
+impl Digits {
+    fn of(mut number: u32) -> Self {
+        let (mut bytes, mut length) = ([b'0'; 10], 0);
+        for place in bytes.iter_mut().rev() {
+            *place += u8::try_from(number % 10).unwrap_or_default();
+            number /= 10;
+            length += 1;
+            if number == 0 {
+                break;
+            }
+        }
+        Self(bytes, length)
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.0.get(self.0.len() - self.1..).unwrap_or_default()
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -76,10 +99,27 @@ fn tag(key: &[u8]) -> Option<Range<usize>> {
 /// CRC-16/XMODEM, the one of the Cluster specification, going on from `crc`.
 fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, byte| {
-        (0..8)
-            .fold(crc ^ (u16::from(*byte) << 8), |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 })
+        let index = usize::from((crc >> 8) ^ u16::from(*byte));
+        (crc << 8) ^ CRC_OF_BYTE.get(index).copied().unwrap_or_default()
     })
 }
+
+#[allow(clippy::indexing_slicing, reason = "in a constant: checked by the compiler")]
+const CRC_OF_BYTE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
@@ -94,12 +134,12 @@ mod tests {
         assert_eq!(slot(b"foo{{bar}}zap"), crc16(0, b"{bar") % SLOTS);
     }
 
-    /// Every string of up to five of the bytes that matter, as resource, prefix and token.
+    /// Every string of up to four of the bytes that matter, as resource and as prefix.
     #[test]
     fn all_keys_of_a_lock_share_its_slot_whatever_the_braces() {
         let bytes = b"{}a";
         let mut names: Vec<Vec<u8>> = vec![vec![]];
-        for length in 0..5 {
+        for length in 0..4 {
             let longer = names.iter().filter(|name| name.len() == length).cloned().collect::<Vec<_>>();
             names.extend(longer.iter().flat_map(|name| bytes.iter().map(|byte| [&name[..], &[*byte]].concat())));
         }
