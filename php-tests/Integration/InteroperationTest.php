@@ -86,27 +86,33 @@ final class InteroperationTest extends ServerTestCase
         self::assertGreaterThan(29_000, self::$server->command('PTTL', 'lock:x'));
     }
 
-    public function testTheStateOfAnotherTypeUnderOurNamesIsAnErrorAndNoLock(): void
+    public function testSpoiltCompanionsNeverLeadToALockWithoutAnEnd(): void
     {
-        $lock = $this->heldLock('x');
-        $lock->release();
-        $companions = self::$server->command('KEYS', '*');
-        self::assertNotSame([], $companions, 'the fence has to be remembered somewhere');
-        foreach ($companions as $companion) {
-            self::$server->command('DEL', $companion);
-            self::$server->command('SETBIT', $companion, 7, 1);
+        $spoil = [
+            'a list' => ['RPUSH', 'item'], 'a set' => ['SADD', 'item'], 'an empty string' => ['SET', ''],
+            'a bit' => ['SETBIT', '7', '1'], 'text' => ['SET', 'zzz'], 'a huge number' => ['SET', '9999999999999999:x'],
+            'almost a fence' => ['SET', '9:x'],
+        ];
+        foreach ($spoil as $how => $command) {
+            self::$server->flush();
+            $lock = $this->heldLock('x', 5.0);
+            $before = $lock->fence();
+            $companions = array_diff(self::$server->command('KEYS', '*'), ['lock:x']);
+            self::assertNotSame([], $companions, 'the fence has to be remembered somewhere');
+            $lock->release();
+            foreach ($companions as $companion) {
+                self::$server->command('DEL', $companion);
+                self::$server->command($command[0], $companion, ...array_slice($command, 1));
+            }
+            try {
+                self::assertTrue($lock->acquire(), $how);
+                self::assertGreaterThan($before, $lock->fence(), $how);
+            } catch (\RedisLease\ServerException $refusal) {
+                self::assertFalse($lock->isHeld(), $how);
+            }
+            $ttl = self::$server->command('PTTL', 'lock:x');
+            self::assertTrue($ttl === -2 || ($ttl > 0 && $ttl <= 5_000), "$how: PTTL $ttl");
         }
-        try {
-            $acquired = $lock->acquire();
-        } catch (\RedisLease\ServerException $refusal) {
-            self::assertSame('WRONGTYPE', $refusal->redisCode);
-            $acquired = null;
-        }
-        self::assertNull($acquired, 'a spoilt state must not be taken for a lock');
-        self::assertFalse($lock->isHeld());
-        // Nothing may stay locked for nobody longer than its TTL.
-        $ttl = self::$server->command('PTTL', 'lock:x');
-        self::assertTrue($ttl === -2 || $ttl > 0, "PTTL $ttl");
     }
 
     public function testTwoHostsContendWithoutSharingAnything(): void

@@ -63,7 +63,7 @@ final class ConnectionArgumentsTest extends ArgumentTestCase
     public function testTheMessageNamesThePartThatIsWrong(): void
     {
         $parts = [
-            'http://host' => '/scheme/', 'redis://host:0' => '/port/', 'redis://host:70000' => '/port/',
+            'http://host' => '/redis:\/\//', 'redis://host:0' => '/port/', 'redis://host:70000' => '/port/',
             'redis://host/one' => '/database/', 'redis://:a%zz@host' => '/%/', 'redis://' => '/host/',
             'unix://' => '/path/', 'unix:///s?nonsense=1' => '/option/', 'unix:///s?db=one' => '/database/',
         ];

@@ -48,8 +48,9 @@ trait Fencing
         foreach (self::$servers as $server) {
             $client = $server->connect(static::database());
             foreach ($client->command('KEYS', '*') as $key) {
-                if ($client->command('TYPE', $key) === 'hash' && $client->command('HGET', $key, 'f') !== null) {
-                    $client->command('HSET', $key, 'f', $ahead);
+                $stored = $client->command('TYPE', $key) === 'string' ? $client->command('GET', $key) : '';
+                if (str_starts_with($stored, "{$first->fence()}:")) {
+                    $client->command('SET', $key, $ahead . substr($stored, 16), 'KEEPTTL');
                     $raised++;
                 }
             }

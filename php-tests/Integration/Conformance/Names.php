@@ -101,6 +101,18 @@ trait Names
                 self::assertTrue($lock->renew(), "$companion disturbs $name");
             }
             self::assertTrue($lock->release());
+
+            foreach ($companions as $companion) {
+                $this->loseAllData();
+                $namesake = $this->heldLock(substr($companion, strlen(static::PREFIX)));
+                try {
+                    $acquired = $lock->acquire();
+                } catch (ServerException $refusal) {
+                    $acquired = false;
+                }
+                self::assertSame($acquired, $lock->isHeld());
+                self::assertSame($namesake->token(), $namesake->owner(), "$name takes $companion");
+            }
         }
     }
 
