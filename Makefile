@@ -17,7 +17,7 @@ demo: ## one item, 50 buyers: without a lock, then with it
 	@tools/build
 	@tools/demo
 
-test: ## cargo's tests of the layer without PHP, then PHPUnit against real Redis servers
+test: ## cargo tests, loading cost, valgrind, PHPUnit; all against servers of their own
 	@tools/setup test
 	@tools/build
 	@tools/test
