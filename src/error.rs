@@ -1,6 +1,9 @@
 //! What can go wrong, as far as it is known. `php/exceptions.rs` maps it to PHP classes, in one place.
 
-use crate::net::{Reason, Refusal, dsn::DsnError};
+use crate::{
+    host::Interrupted,
+    net::{Reason, Refusal, dsn::DsnError},
+};
 use thiserror::Error;
 
 /// A result of ours.
@@ -52,6 +55,12 @@ pub enum Error {
     Entropy(String),
 }
 
+impl From<Interrupted> for Error {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
 /// What the store was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -65,6 +74,8 @@ pub enum Operation {
     Owner,
     /// Remove whoever's lock it is.
     ForceRelease,
+    /// Pass a reservation on.
+    GiveBack,
 }
 
 impl Operation {
@@ -116,6 +127,7 @@ impl std::fmt::Display for Operation {
             Self::Release => "release",
             Self::Owner => "owner",
             Self::ForceRelease => "forceRelease",
+            Self::GiveBack => "giving a reservation back",
         })
     }
 }

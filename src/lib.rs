@@ -5,9 +5,11 @@
 
 pub mod clock;
 pub mod error;
+pub mod host;
 pub mod lease;
 pub mod net;
 mod process;
+mod signals;
 pub mod store;
 
 #[cfg(feature = "php")]

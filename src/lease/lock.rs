@@ -9,8 +9,9 @@ use super::{
 use crate::{
     clock::Moment,
     error::{Error, Result},
-    net::{Budget, Timeouts},
-    store::{Claim, Grant, Keys, Outcome, Released, Renewed, Store, jittered},
+    host::{self, Host, Interrupted},
+    net::{Budget, Timeouts, poll},
+    store::{Claim, Grant, Keys, Line, Outcome, Released, Renewed, Store, jittered},
 };
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
@@ -40,9 +41,12 @@ enum Attempt {
     Contended(Option<Duration>),
 }
 
-/// Pause after the first contended attempt; each further one waits up to twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// Half of this to all of it: how long a waiter sleeps before it looks for itself.
+const LONGEST_SLICE: Duration = Duration::from_secs(2);
+/// How long after a lock's expiry it is worth looking: Redis rounds to milliseconds.
+const AFTER_EXPIRY: Duration = Duration::from_millis(2);
+/// Half of this to all of it: the pause of a waiter while Redis is away.
+const AFTER_A_FAULT: Duration = Duration::from_millis(50);
 
 impl Lock {
     /// A handle that holds nothing yet.
@@ -57,33 +61,85 @@ impl Lock {
 
     /// Takes the lock, or extends it if this handle holds it. False: contended until `wait` ended.
     /// After an error the lock is not held.
-    pub fn acquire(self: &Rc<Self>, wait: Duration) -> Result<bool> {
-        let result = self.acquire_by(Moment::now() + wait);
+    pub fn acquire(self: &Rc<Self>, wait: Duration, host: &dyn Host) -> Result<bool> {
+        let deadline = Moment::now() + wait;
+        let mut line = None;
+        let mut result = self.acquire_by(deadline, &mut line, host);
+        drop(line);
+        // What the host wants is served before the caller learns how it ended, and may end it otherwise.
+        if host::attend(host).is_err() {
+            result = Err(Error::Interrupted);
+        }
         if result.is_err() && self.state().give_up() {
             registry::add(self);
+        }
+        if matches!(result, Err(Error::Interrupted)) {
+            // Nobody can be told when this fails; then the end of the request tries again.
+            let _ = self.release();
         }
         result
     }
 
-    fn acquire_by(self: &Rc<Self>, deadline: Moment) -> Result<bool> {
+    fn acquire_by(
+        self: &Rc<Self>,
+        deadline: Moment,
+        line: &mut Option<Box<dyn Line>>,
+        host: &dyn Host,
+    ) -> Result<bool> {
         if self.state().is_release_owed {
             self.release()?;
         }
-        let mut pause = FIRST_PAUSE;
+        let mut reservation = None;
         loop {
-            let longest = match self.attempt(self.budget(deadline)) {
+            let is_last = deadline.is_past();
+            let attempt = self.attempt(!is_last, reservation.as_deref(), self.budget(deadline));
+            let free_in = match attempt {
                 Ok(Attempt::Held) => return Ok(true),
-                Ok(Attempt::Contended(_)) if deadline.is_past() => return Ok(false),
-                Ok(Attempt::Contended(free_in)) => free_in.unwrap_or(LONGEST_PAUSE),
-                Err(error) if error.is_passing() && !deadline.is_past() => LONGEST_PAUSE,
-                Err(error) => return Err(error),
+                Ok(Attempt::Contended(_)) if is_last => return Ok(false),
+                Ok(Attempt::Contended(free_in)) => free_in,
+                Err(error) if is_last || !error.is_passing() => {
+                    self.give_back(reservation);
+                    return Err(error);
+                }
+                Err(_) => {
+                    let pause = Moment::now() + jittered(AFTER_A_FAULT);
+                    if let Err(Interrupted) = poll::sleep_with_host(&[], pause.min(deadline), host) {
+                        self.give_back(reservation);
+                        return Err(Error::Interrupted);
+                    }
+                    continue;
+                }
             };
-            std::thread::sleep(jittered(pause.min(longest)).min(deadline.remaining()));
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            let until = self.try_again_by(free_in).min(deadline);
+            let place = line.get_or_insert_with(|| self.store.line(&self.keys, self.timeouts, deadline));
+            match place.wait(until, host) {
+                Ok(handed) => reservation = handed,
+                Err(Interrupted) => {
+                    self.give_back(place.leave());
+                    return Err(Error::Interrupted);
+                }
+            }
+            if deadline.is_past() && reservation.is_none() {
+                reservation = place.leave();
+            }
         }
     }
 
-    fn attempt(self: &Rc<Self>, budget: Budget) -> Result<Attempt> {
+    /// When to try again if no release wakes us: when the lock expires, and every so often in case a
+    /// wake-up was lost with the one it was meant for.
+    fn try_again_by(&self, free_in: Option<Duration>) -> Moment {
+        let slice = jittered(LONGEST_SLICE);
+        Moment::now() + free_in.map_or(slice, |free_in| slice.min(free_in + AFTER_EXPIRY))
+    }
+
+    fn give_back(&self, reservation: Option<Vec<u8>>) {
+        if let Some(reservation) = reservation {
+            // When this fails, its short TTL ends the reservation.
+            let _ = self.store.give_back(&self.keys, &reservation, Budget::new(self.timeouts));
+        }
+    }
+
+    fn attempt(self: &Rc<Self>, waits: bool, reservation: Option<&[u8]>, budget: Budget) -> Result<Attempt> {
         let basis = self.state().basis();
         let token = match basis {
             Basis::Same(token) => token,
@@ -92,7 +148,7 @@ impl Lock {
             Basis::Old if self.renew_within(self.ttl, budget)? => return Ok(Attempt::Held),
             Basis::Old => Token::random()?,
         };
-        let claim = Claim { token: token.as_bytes(), ttl: self.ttl };
+        let claim = Claim { token: token.as_bytes(), ttl: self.ttl, waits, reservation };
         let claimed = self.store.acquire(&self.keys, &claim, budget).inspect_err(|error| {
             if error.is_unknown() {
                 self.state().may_hold(token.clone());

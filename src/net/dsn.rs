@@ -81,6 +81,7 @@ fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
     } else {
         check_tcp(&url)?
     }
+    let query = url.query().map(str::to_owned);
     let info = url.into_connection_info().map_err(|error| malformed(format!("an error: {error}")))?;
     let address = match info.addr() {
         ConnectionAddr::Tcp(host, port) => Address::Tcp(host.clone(), *port),
@@ -88,10 +89,12 @@ fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
         _ => return Err(DsnError::Scheme),
     };
     let login = info.redis_settings();
+    // In a query a + is read as a space; a password must stay as it was written.
+    let written = |name| if is_unix { parameter(query.as_deref(), name) } else { None };
     Ok(Endpoint {
         address,
-        username: login.username().map(str::to_owned),
-        password: login.password().map(str::to_owned),
+        username: written("user").or_else(|| login.username().map(str::to_owned)),
+        password: written("pass").or_else(|| login.password().map(str::to_owned)),
         database: u32::try_from(login.db()).map_err(|_| malformed("a negative database number"))?,
     })
 }
@@ -120,6 +123,13 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
         bytes.extend(part.bytes().skip(2));
     }
     Some(bytes)
+}
+
+/// One parameter of a query, its percent-escapes undone and nothing else.
+fn parameter(query: Option<&str>, name: &str) -> Option<String> {
+    let pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    let value = pairs.into_iter().find(|(key, _)| *key == name)?.1;
+    String::from_utf8(unescaped(value)?).ok()
 }
 
 fn check_tcp(url: &Url) -> Result<(), DsnError> {
@@ -215,9 +225,9 @@ mod tests {
         assert_eq!((full.username.as_deref(), full.password.as_deref()), (Some("worker"), Some("s@crt")));
         let v6 = parse("redis://[::1]:7000").unwrap();
         assert_eq!((v6.address.clone(), v6.to_string()), (tcp("::1", 7000), "[::1]:7000".into()));
-        let unix = parse("unix:///run/redis.sock?db=2&user=u&pass=p%26q").unwrap();
+        let unix = parse("unix:///run/redis.sock?db=2&user=u&pass=p%26+q").unwrap();
         assert_eq!((unix.address, unix.database), (Address::Unix("/run/redis.sock".into()), 2));
-        assert_eq!((unix.username.as_deref(), unix.password.as_deref()), (Some("u"), Some("p&q")));
+        assert_eq!((unix.username.as_deref(), unix.password.as_deref()), (Some("u"), Some("p&+q")));
     }
 
     #[test]

@@ -222,7 +222,9 @@ impl Link {
                 }
             }
         }
-        if let Phase::Greeting(socket, 0) = std::mem::replace(&mut self.phase, Phase::Broken) {
+        if matches!(self.phase, Phase::Greeting(_, 0))
+            && let Phase::Greeting(socket, _) = std::mem::replace(&mut self.phase, Phase::Broken)
+        {
             self.phase = Phase::Open(socket);
         }
         Ok(())

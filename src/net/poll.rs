@@ -2,7 +2,11 @@
 //!
 //! It decides how to sleep, never what for. Looking before sleeping is `spin`'s.
 
-use crate::clock::Moment;
+use crate::{
+    clock::Moment,
+    host::{self, Host, Interrupted},
+    signals,
+};
 use std::{io, os::fd::RawFd, ptr};
 
 /// What a socket waits for.
@@ -29,14 +33,38 @@ pub enum Woken {
 
 /// Sleeps until one of `interests` can go on, `deadline` has come, or a signal arrives.
 pub fn sleep(interests: &[Interest], deadline: Moment) -> io::Result<Woken> {
+    sleep_with(interests, deadline, ptr::null())
+}
+
+/// Sleeps likewise, and serves the host whenever it wants: no signal is overlooked between the look
+/// for it and the sleep.
+pub fn sleep_with_host(
+    interests: &[Interest],
+    deadline: Moment,
+    host: &dyn Host,
+) -> Result<io::Result<Woken>, Interrupted> {
+    loop {
+        host::attend(host)?;
+        let signals = signals::Blocked::new();
+        if host.is_wanted() {
+            continue;
+        }
+        match sleep_with(interests, deadline, signals.before()) {
+            Ok(Woken::Signal) => {}
+            woken => return Ok(woken),
+        }
+    }
+}
+
+fn sleep_with(interests: &[Interest], deadline: Moment, mask: *const libc::sigset_t) -> io::Result<Woken> {
     let mut fds: Vec<libc::pollfd> = interests.iter().map(pollfd).collect();
     let left = deadline.remaining();
     let timeout = libc::timespec {
         tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(left.subsec_nanos().cast_signed()),
     };
-    // SAFETY: the array and the timespec live through the call, and the length is the array's own.
-    let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, ptr::null()) };
+    // SAFETY: the array and the timespec live through the call, the length is the array's own, the mask null or alive.
+    let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, mask) };
     match ready {
         0 => Ok(Woken::Deadline),
         1.. => Ok(Woken::Ready),

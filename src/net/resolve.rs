@@ -1,6 +1,7 @@
 //! Host names to addresses. The system's resolver has no time-out, so it runs on a thread that the
 //! caller need not wait for; a socket pair tells when it is done.
 
+use crate::signals;
 use parking_lot::Mutex;
 use std::{
     io::{self, Read, Write},
@@ -38,7 +39,7 @@ pub fn begin(host: &str, port: u16) -> io::Result<Host> {
     let answer = Arc::new(Mutex::new(None));
     let slot = Arc::clone(&answer);
     let host = host.to_owned();
-    let _restored = SignalsBlocked::new();
+    let _signals = signals::Blocked::new();
     std::thread::Builder::new().name("redis_lease:dns".into()).stack_size(256 << 10).spawn(move || {
         let found = (host.as_str(), port).to_socket_addrs();
         *slot.lock() = Some(found.map(Iterator::collect).map_err(|error| error.to_string()));
@@ -61,33 +62,5 @@ impl Resolving {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             _ => Some(self.answer.lock().take().unwrap_or_else(|| Err("the resolver's thread died".into()))),
         }
-    }
-}
-
-/// A thread inherits its creator's signal mask. PHP's signal handlers crash on a thread PHP does not
-/// know, so ours is born with all but the fault signals blocked.
-struct SignalsBlocked(libc::sigset_t);
-
-impl SignalsBlocked {
-    fn new() -> Self {
-        // SAFETY: a zeroed sigset_t is a valid value, and each call below initialises or fills it.
-        let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
-        let mut before = all;
-        // SAFETY: both sets are ours and live through the calls.
-        unsafe {
-            libc::sigfillset(&raw mut all);
-            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT] {
-                libc::sigdelset(&raw mut all, fault);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        }
-        Self(before)
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: restores the mask that `new` read from this same thread.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
     }
 }

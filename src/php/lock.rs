@@ -6,6 +6,7 @@ use super::{
     connection::Connection,
     exceptions::{Failure, Thrown, Trouble},
     ini,
+    interrupts::Php,
 };
 use crate::{
     error::Error,
@@ -44,10 +45,15 @@ impl DistributedLock {
     }
 
     fn error(&self, error: Error) -> Thrown {
-        match error {
-            Error::Interrupted => Thrown::Pending,
-            error => self.failure(Trouble::Error(error)),
-        }
+        self.failure(Trouble::Error(error))
+    }
+
+    fn acquire(&self, wait: Duration) -> Result<bool, Thrown> {
+        let php = Php::default();
+        self.lock.acquire(wait, &php).map_err(|error| match error {
+            Error::Interrupted => php.thrown(),
+            error => self.error(error),
+        })
     }
 }
 
@@ -105,7 +111,7 @@ fn acquire(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     call.parse(c"|d", [place(&mut wait)])?;
     let this = call.this::<DistributedLock>()?;
     let wait = check_wait(wait, 1)?;
-    this.lock.acquire(wait).map(Returned::Bool).map_err(|error| this.error(error))
+    this.acquire(wait).map(Returned::Bool)
 }
 
 fn renew(call: &mut Call<'_>) -> Result<Returned, Thrown> {
@@ -130,7 +136,7 @@ fn synchronized(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     let this = call.this::<DistributedLock>()?;
     let wait = check_wait(wait, 2)?;
 
-    if !this.lock.acquire(wait).map_err(|error| this.error(error))? {
+    if !this.acquire(wait)? {
         return Err(this.failure(Trouble::NotAcquired(wait)));
     }
     let result = callback.call_with(call.this_value());

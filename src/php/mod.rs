@@ -7,6 +7,7 @@ mod connection;
 mod exceptions;
 mod info;
 mod ini;
+mod interrupts;
 mod lifecycle;
 mod lock;
 

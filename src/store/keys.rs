@@ -1,6 +1,5 @@
 //! The keys of one lock: the lock itself, and beside it, in the same cluster slot for every byte
-//! string, its fence, its wake list and its marks. All begin with the prefix, so that one ACL pattern
-//! covers them.
+//! string, its fence, its wake list and its marks. Their names are such that no other lock has them.
 
 use std::ops::Range;
 
@@ -15,45 +14,57 @@ pub struct Keys {
     pub wake: Vec<u8>,
     /// Exists while somebody waits.
     pub waiter: Vec<u8>,
-    prefix: Vec<u8>,
+    mark: Vec<u8>,
 }
 
 impl Keys {
     /// The keys of the lock on `resource`.
     pub fn new(prefix: &[u8], resource: &[u8]) -> Self {
         let lock = [prefix, resource].concat();
-        Self {
-            fence: beside(prefix, &lock, b":fence"),
-            wake: beside(prefix, &lock, b":wake"),
-            waiter: beside(prefix, &lock, b":waiter"),
-            prefix: prefix.to_vec(),
-            lock,
-        }
+        let beside = |what| beside(prefix, &lock, what);
+        Self { fence: beside(b"fence"), wake: beside(b"wake"), waiter: beside(b"waiter"), mark: beside(b"mark:"), lock }
     }
 
     /// The mark that `token` leaves when it is released.
     pub fn mark(&self, token: &[u8]) -> Vec<u8> {
-        beside(&self.prefix, &self.lock, &[b":mark:", token].concat())
+        [&self.mark, token].concat()
     }
 }
 
 /// A key beside `lock`, in its slot. Redis hashes what stands between the first `{` and the next `}`,
-/// or the whole key if that is nothing.
-fn beside(prefix: &[u8], lock: &[u8], suffix: &[u8]) -> Vec<u8> {
-    if tag(lock).is_some() {
-        return [lock, suffix].concat();
+/// or the whole key if that is nothing. Whatever is appended to the key leaves it in the slot.
+///
+/// It begins with the prefix less its last byte, and a `~`: no resource gives a lock of that name. The
+/// byte before `what` tells the three forms apart, so that no two locks share a key.
+fn beside(prefix: &[u8], lock: &[u8], what: &[u8]) -> Vec<u8> {
+    let is_brace = |byte: &u8| matches!(byte, b'{' | b'}');
+    let start = match prefix.split_last() {
+        Some((last, start)) if !is_brace(last) => start,
+        _ => prefix,
+    };
+    let start = [start, b"~"].concat();
+    if !lock.iter().any(is_brace) {
+        return [&start, &b"{"[..], lock, b"}:", what].concat();
     }
-    if !lock.iter().any(|byte| matches!(byte, b'{' | b'}')) {
-        return [prefix, b"{", lock, b"}", suffix].concat();
+    // The name has a tag of its own.
+    let resource = lock.get(prefix.len()..).unwrap_or_default();
+    let key = [&start, resource, b"/", what].concat();
+    if tag(lock).is_some() && slot(&key) == slot(lock) {
+        return key;
     }
-    // The braces in the name make no tag and leave no place for one: look for a number that brings
-    // the whole key into the slot. One in 16,384 does.
-    let stem = [lock, suffix, b":"].concat();
-    let mut key = if tag(&stem).is_some() { [lock, b":", hex(suffix).as_bytes(), b":"].concat() } else { stem };
-    let (wanted, so_far) = (slot(lock), crc16(0, &key));
-    let digits = (0_u32..).map(Digits::of).find(|digits| crc16(so_far, digits.as_bytes()) % SLOTS == wanted);
-    key.extend(digits.iter().flat_map(|digits| digits.as_bytes()));
-    key
+    // Its braces make no tag and leave no place for one: a number of the same slot is the tag.
+    let (head, in_tag) = match start.iter().position(|byte| *byte == b'{') {
+        None => ([&start, &b"{"[..]].concat(), &b""[..]),
+        Some(open) if tag(&start).is_none() && !start.get(open + 1..).unwrap_or_default().contains(&b'}') => {
+            (start.clone(), start.get(open + 1..).unwrap_or_default())
+        }
+        // An empty pair in the prefix: no key that begins with it can have a tag.
+        Some(_) => (b"~{".to_vec(), &b""[..]),
+    };
+    let (so_far, wanted) = (crc16(0, in_tag), slot(lock));
+    let number = (0_u32..).map(Digits::of).find(|number| crc16(so_far, number.as_bytes()) % SLOTS == wanted);
+    let number = number.as_ref().map(Digits::as_bytes).unwrap_or_default();
+    [&head, number, b"}", resource, b"|", what].concat()
 }
 
 /// A number in decimal, without asking for memory: there are many to try.
@@ -76,10 +87,6 @@ impl Digits {
     fn as_bytes(&self) -> &[u8] {
         self.0.get(self.0.len() - self.1..).unwrap_or_default()
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The slot of `key` in a Redis Cluster.
@@ -124,6 +131,7 @@ const CRC_OF_BYTE: [u16; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn slots_are_those_of_the_cluster_specification() {
@@ -143,18 +151,16 @@ mod tests {
             let longer = names.iter().filter(|name| name.len() == length).cloned().collect::<Vec<_>>();
             names.extend(longer.iter().flat_map(|name| bytes.iter().map(|byte| [&name[..], &[*byte]].concat())));
         }
-        for name in &names {
-            for (prefix, resource) in [(&b"lock:"[..], &name[..]), (&name[..], b"x"), (b"", &name[..])] {
-                if resource.is_empty() {
-                    continue;
-                }
+        for prefix in [&b"lock:"[..], b"", b"{", b"}", b"{}", b"{a}:", b"a{b", b"{}b", b"}{b"] {
+            let mut seen = HashSet::new();
+            for resource in names.iter().filter(|name| !name.is_empty()) {
                 let keys = Keys::new(prefix, resource);
-                for token in [&b"0123"[..], b"{", b"}", b"{}", b"{a}"] {
-                    for key in [&keys.fence, &keys.wake, &keys.waiter, &keys.mark(token)] {
-                        assert_eq!(slot(key), slot(&keys.lock), "{}", key.escape_ascii());
-                        assert!(key.starts_with(prefix));
-                        assert_ne!(key, &keys.lock);
-                    }
+                for key in [&keys.fence, &keys.wake, &keys.waiter, &keys.mark(b"}{a}"), &keys.mark(b"0")] {
+                    let (shown, of) = (key.escape_ascii(), keys.lock.escape_ascii());
+                    assert_eq!(slot(key), slot(&keys.lock), "{shown} of {of}");
+                    assert!(seen.insert(key.clone()), "{shown} of {of} is another lock's too");
+                    let ends_plain = prefix.last().is_some_and(|last| !b"{}".contains(last));
+                    assert!(!(ends_plain && key.starts_with(prefix)), "{shown} is a lock's name");
                 }
             }
         }
@@ -164,7 +170,7 @@ mod tests {
     fn a_plain_name_gives_keys_a_person_can_read() {
         let keys = Keys::new(b"lock:", b"order:42");
         assert_eq!(keys.lock, b"lock:order:42");
-        assert_eq!(keys.fence, b"lock:{lock:order:42}:fence");
-        assert_eq!(keys.mark(b"0123"), b"lock:{lock:order:42}:mark:0123");
+        assert_eq!(keys.fence, b"lock~{lock:order:42}:fence");
+        assert_eq!(keys.mark(b"0123"), b"lock~{lock:order:42}:mark:0123");
     }
 }

@@ -6,6 +6,7 @@
 mod keys;
 mod node;
 mod pool;
+mod queue;
 mod script;
 mod single;
 
@@ -14,7 +15,12 @@ pub use node::jittered;
 pub use pool::{close_all, open};
 pub use single::Single;
 
-use crate::{clock::Moment, error::Result, net::Budget};
+use crate::{
+    clock::Moment,
+    error::Result,
+    host::{Host, Interrupted},
+    net::{Budget, Timeouts},
+};
 use std::time::Duration;
 
 /// Where locks are kept: one server, and later several behind the same questions.
@@ -30,10 +36,23 @@ pub trait Store {
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>>;
     /// Removes the lock, whoever's it is; false when there was none.
     fn force_release(&self, keys: &Keys, budget: Budget) -> Result<bool>;
+    /// A place in the line of those who wait for the lock, until `deadline`; not taken yet.
+    fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line>;
+    /// Passes a reservation on that cannot be used.
+    fn give_back(&self, keys: &Keys, reservation: &[u8], budget: Budget) -> Result<()>;
     /// Asks each node for a sign of life: its address, and the round trip or what is wrong.
     fn ping(&self, budget: Budget) -> Vec<(String, std::result::Result<Duration, String>)>;
     /// Closes the connections; the next question opens them again.
     fn close(&self);
+}
+
+/// A place in the line of those who wait for a lock.
+pub trait Line {
+    /// Waits until a release hands over its reservation, or until `until`; it may also end earlier, with
+    /// nothing, when it is time to try again.
+    fn wait(&mut self, until: Moment, host: &dyn Host) -> std::result::Result<Option<Vec<u8>>, Interrupted>;
+    /// Gives the place up, after a last look for a reservation.
+    fn leave(&mut self) -> Option<Vec<u8>>;
 }
 
 /// An attempt to take a lock.
@@ -43,6 +62,10 @@ pub struct Claim<'a> {
     pub token: &'a [u8],
     /// How long the lock lives without a renewal.
     pub ttl: Duration,
+    /// Whether the caller waits if somebody else has it.
+    pub waits: bool,
+    /// The reservation that a release handed to the caller.
+    pub reservation: Option<&'a [u8]>,
 }
 
 /// How long a release is remembered, so that it can be asked for again.
@@ -70,7 +93,8 @@ pub struct Claimed {
 pub enum Outcome {
     /// The lock is ours.
     Held(Grant),
-    /// Another owner has it, for so long at most if nobody renews; None: it has no TTL.
+    /// Another owner has it, for so long at most if nobody renews; None: nobody knows how long, since it
+    /// has no TTL or is kept for a waiter.
     Contended(Option<Duration>),
     /// The token was released for good before.
     Dead,

@@ -49,6 +49,11 @@ impl Node {
         self.endpoint.to_string()
     }
 
+    /// Where the server is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// Closes the link.
     pub fn close(&mut self) {
         self.link = None;

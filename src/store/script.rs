@@ -28,6 +28,9 @@ pub static RELEASE: Script =
 /// Removes whoever's lock it is.
 pub static FORCE_RELEASE: Script =
     Script::new(concat!(include_str!("scripts/free.lua"), include_str!("scripts/force_release.lua")));
+/// Passes a reservation on.
+pub static GIVE_BACK: Script =
+    Script::new(concat!(include_str!("scripts/free.lua"), include_str!("scripts/give_back.lua")));
 
 impl Script {
     const fn new(source: &'static str) -> Self {

@@ -1,20 +1,23 @@
 //! The store on one server.
 
 use super::{
-    Claim, Claimed, Grant, Keys, Loss, Memory, Outcome, Released, Renewed, Store,
+    Claim, Claimed, Grant, Keys, Line, Loss, Memory, Outcome, Released, Renewed, Store,
     node::{Answer, Node},
-    script::{ACQUIRE, FORCE_RELEASE, RELEASE, RENEW},
+    queue::{Place, Queue},
+    script::{ACQUIRE, FORCE_RELEASE, GIVE_BACK, RELEASE, RENEW},
 };
 use crate::{
-    clock,
+    clock::{self, Moment},
     error::{Error, Operation, Result},
-    net::{Budget, Reason, Reply, dsn::Endpoint},
+    net::{Budget, Reason, Reply, Timeouts, dsn::Endpoint},
 };
 use redis::{Cmd, Value};
-use std::{cell::RefCell, time::Duration};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 /// How long the fence outlives the lease it belongs to. Afterwards the clock alone makes it rise.
 const FENCE_OUTLIVES: Duration = Duration::from_secs(300);
+/// How long the mark of a waiter lasts; each of its tries renews it.
+const WAITER_MARK: Duration = Duration::from_secs(4);
 /// The largest number that Lua counts up from exactly.
 const MAX_FLOOR: u64 = (1 << 53) - (1 << 20);
 /// How long an abandoned command can be under way: in a proxy, in a stopped server's socket.
@@ -25,12 +28,13 @@ const RESERVED: &[u8] = b"reserved:";
 /// One server.
 pub struct Single {
     node: RefCell<Node>,
+    queue: Rc<RefCell<Queue>>,
 }
 
 impl Single {
     /// A store on the server at `endpoint`, which is not connected to yet.
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { node: RefCell::new(Node::new(endpoint)) }
+        Self { node: RefCell::new(Node::new(endpoint)), queue: Rc::default() }
     }
 
     fn grant(&self, answer: &Answer, fence: i64) -> Result<Grant> {
@@ -54,15 +58,19 @@ impl Store for Single {
         let mark = keys.mark(claim.token);
         let (short, long): ([&[u8]; 3], [&[u8]; 5]) =
             ([&keys.lock, &keys.fence, &mark], [&keys.lock, &keys.fence, &mark, &keys.wake, &keys.waiter]);
+        let waiting = if claim.waits { millis(WAITER_MARK) } else { 0 };
         let ask = |keys: &[&[u8]]| {
             let encode = |form, command: &mut Cmd| {
                 let command = ACQUIRE.call(command, form, keys).arg(claim.token).arg(millis(claim.ttl));
                 command.arg(floor()).arg(millis(claim.ttl + FENCE_OUTLIVES));
+                if keys.len() > short.len() {
+                    command.arg(waiting).arg(claim.reservation.unwrap_or_default());
+                }
             };
             self.node.borrow_mut().run(Operation::Acquire, &encode, budget)
         };
-        let mut answer = ask(&short)?;
-        if matches!(words(&answer.reply), (b"reserved", _)) {
+        let mut answer = if claim.waits || claim.reservation.is_some() { ask(&long)? } else { ask(&short)? };
+        if !claim.waits && matches!(words(&answer.reply), (b"reserved", _)) {
             // Perhaps nobody is there to take it: the longer form looks.
             let unanswered_before = answer.may_arrive_again;
             answer = ask(&long)?;
@@ -71,9 +79,9 @@ impl Store for Single {
         let (word, number) = words(&answer.reply);
         let outcome = match (word, number) {
             (b"held", Some(fence)) => Outcome::Held(self.grant(&answer, fence)?),
-            (b"contended" | b"reserved", Some(left)) => {
-                Outcome::Contended(u64::try_from(left).ok().map(Duration::from_millis))
-            }
+            (b"contended", Some(left)) => Outcome::Contended(u64::try_from(left).ok().map(Duration::from_millis)),
+            // How long it is kept for a waiter is no reason to wake others.
+            (b"reserved", Some(_)) => Outcome::Contended(None),
             (b"dead", None) => Outcome::Dead,
             _ => return self.nonsense(Operation::Acquire, &answer.reply),
         };
@@ -134,13 +142,31 @@ impl Store for Single {
         }
     }
 
+    fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line> {
+        let node = self.node.borrow();
+        Box::new(Place::new(&self.queue, node.endpoint(), &keys.wake, timeouts, deadline))
+    }
+
+    fn give_back(&self, keys: &Keys, reservation: &[u8], budget: Budget) -> Result<()> {
+        let encode = |form, command: &mut Cmd| {
+            GIVE_BACK.call(command, form, &[&keys.lock, &keys.wake, &keys.waiter]).arg(reservation);
+        };
+        self.node.borrow_mut().run(Operation::GiveBack, &encode, budget).map(|_| ())
+    }
+
     fn ping(&self, budget: Budget) -> Vec<(String, std::result::Result<Duration, String>)> {
         let mut node = self.node.borrow_mut();
-        vec![(node.name(), node.ping(budget))]
+        let mut answers = vec![(node.name(), node.ping(budget))];
+        if let Some(refusal) = self.queue.borrow_mut().tell_refusal() {
+            answers
+                .push((format!("{} (waiting)", node.name()), Err(format!("polls, since BLPOP is refused: {refusal}"))));
+        }
+        answers
     }
 
     fn close(&self) {
         self.node.borrow_mut().close();
+        self.queue.borrow_mut().close();
     }
 }
 

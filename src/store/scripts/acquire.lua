@@ -38,6 +38,6 @@ local before = call('SET', KEYS[2], ARGV[3] .. ':' .. ARGV[1], 'PX', ARGV[4], 'G
 if not before or before < ARGV[3] then return {'held', tonumber(ARGV[3])} end
 
 -- A clock behind, or two grants in one microsecond: the fence rises all the same.
-local fence = (tonumber(string.sub(before, 1, 16)) or 0) + 1
+local fence = math.max((tonumber(string.sub(before, 1, 16)) or 0) + 1, tonumber(ARGV[3]))
 call('SET', KEYS[2], string.format('%016.0f:%s', fence, ARGV[1]), 'PX', ARGV[4])
 return {'held', fence}

@@ -1,0 +1,193 @@
+//! Waiting for a lock on one server: blocked on its wake list, on a link of its own, so that the main
+//! link stays free for another try and giving up can close this one.
+
+use super::{Line, jittered};
+use crate::{
+    clock::Moment,
+    host::{Host, Interrupted},
+    net::{
+        Budget, Link, Timeouts,
+        dsn::Endpoint,
+        poll::{self, Woken},
+    },
+};
+use redis::Value;
+use std::{cell::RefCell, rc::Rc, time::Duration};
+
+/// What one server's waits share.
+#[derive(Default)]
+pub struct Queue {
+    /// A link whose last wait was answered, kept for the next.
+    idle: Option<Link>,
+    /// Why the server does not let us block, once it has said so.
+    refusal: Option<String>,
+    is_refusal_told: bool,
+}
+
+/// A place in the line for one lock.
+pub struct Place {
+    queue: Rc<RefCell<Queue>>,
+    endpoint: Endpoint,
+    timeouts: Timeouts,
+    key: Vec<u8>,
+    /// When the wait ends.
+    deadline: Moment,
+    link: Option<Link>,
+    /// A BLPOP is under way on the link.
+    is_queued: bool,
+    /// The next pause, while there is no place in the line to be had.
+    pause: Duration,
+}
+
+/// What a look at the link shows.
+enum Seen {
+    Nothing,
+    Reservation(Vec<u8>),
+    /// The server's time limit ended the block.
+    Ended,
+    Failed,
+}
+
+/// How long the server lets us block at most, lest it keep the place of a client that the network lost.
+const LONGEST_BLOCK: Duration = Duration::from_secs(5);
+/// Pause after the first try without a place in the line; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Queue {
+    /// Closes the idle link.
+    pub fn close(&mut self) {
+        self.idle = None;
+    }
+
+    /// Why waiting polls on this server, told once.
+    pub fn tell_refusal(&mut self) -> Option<String> {
+        let refusal = self.refusal.clone().filter(|_| !self.is_refusal_told)?;
+        self.is_refusal_told = true;
+        Some(refusal)
+    }
+}
+
+impl Place {
+    /// A place in the line for the lock whose wake list is `key`, not taken yet.
+    pub fn new(
+        queue: &Rc<RefCell<Queue>>,
+        endpoint: &Endpoint,
+        key: &[u8],
+        timeouts: Timeouts,
+        deadline: Moment,
+    ) -> Self {
+        Self {
+            queue: Rc::clone(queue),
+            endpoint: endpoint.clone(),
+            timeouts,
+            key: key.to_vec(),
+            deadline,
+            link: queue.borrow_mut().idle.take(),
+            is_queued: false,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Takes a place in the line, unless it has one. False when that is not possible now.
+    fn join(&mut self) -> bool {
+        if self.is_queued {
+            return true;
+        }
+        if self.queue.borrow().refusal.is_some() {
+            return false;
+        }
+        if !self.link.as_ref().is_some_and(Link::is_usable) {
+            let budget = Budget::until(self.timeouts, self.deadline);
+            self.link = Link::connect(&self.endpoint, budget.connect_by()).ok();
+        }
+        let Some(link) = &mut self.link else { return false };
+        let longest = LONGEST_BLOCK.min(self.deadline.remaining() + Duration::from_millis(500));
+        link.queue(redis::cmd("BLPOP").arg(&self.key).arg(longest.as_secs_f64()));
+        self.is_queued = link.advance().is_ok();
+        self.is_queued
+    }
+
+    fn look(&mut self) -> Seen {
+        let Some(link) = &mut self.link else { return Seen::Failed };
+        let reply = match link.advance().and_then(|()| link.take_reply()) {
+            Ok(None) => return Seen::Nothing,
+            Ok(Some(reply)) => reply,
+            Err(_) => {
+                self.drop_link();
+                return Seen::Failed;
+            }
+        };
+        self.is_queued = false;
+        match reply {
+            Ok(Value::Nil) => Seen::Ended,
+            Ok(Value::Array(items)) => match <[Value; 2]>::try_from(items) {
+                Ok([_, Value::BulkString(reservation)]) => Seen::Reservation(reservation),
+                _ => Seen::Failed,
+            },
+            Ok(_) => Seen::Failed,
+            Err(refusal) => {
+                // Not allowed, or not known (a proxy): it will not be otherwise a moment later.
+                if matches!(refusal.code.as_str(), "NOPERM" | "ERR") {
+                    self.queue.borrow_mut().refusal = Some(refusal.message);
+                }
+                self.drop_link();
+                Seen::Failed
+            }
+        }
+    }
+
+    fn drop_link(&mut self) {
+        self.link = None;
+        self.is_queued = false;
+    }
+
+    /// Without a place in the line: sleeps, longer each time.
+    fn rest(&mut self, until: Moment, host: &dyn Host) -> Result<(), Interrupted> {
+        let pause = jittered(self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        // Nothing is watched, so only the time can end it.
+        let _ = poll::sleep_with_host(&[], until.min(Moment::now() + pause), host)?;
+        Ok(())
+    }
+}
+
+impl Line for Place {
+    fn wait(&mut self, until: Moment, host: &dyn Host) -> Result<Option<Vec<u8>>, Interrupted> {
+        loop {
+            let seen = if self.join() { self.look() } else { Seen::Failed };
+            match seen {
+                Seen::Reservation(reservation) => return Ok(Some(reservation)),
+                Seen::Ended if until.is_past() => return Ok(None),
+                Seen::Ended => continue,
+                Seen::Failed => return self.rest(until, host).map(|()| None),
+                Seen::Nothing => {}
+            }
+            let Some(interest) = self.link.as_ref().map(Link::interest) else { continue };
+            match poll::sleep_with_host(&[interest], until, host)? {
+                Ok(Woken::Ready | Woken::Signal) => {}
+                Ok(Woken::Deadline) => return Ok(None),
+                Err(_) => self.drop_link(),
+            }
+        }
+    }
+
+    fn leave(&mut self) -> Option<Vec<u8>> {
+        let seen = if self.is_queued { self.look() } else { Seen::Nothing };
+        // A block that is still under way ends with its link, and so does its place in the line.
+        if self.is_queued {
+            self.drop_link();
+        }
+        match seen {
+            Seen::Reservation(reservation) => Some(reservation),
+            _ => None,
+        }
+    }
+}
+
+/// A link without a block under way can wait for the next lock.
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.queue.borrow_mut().idle = self.link.take().filter(|link| !self.is_queued && link.is_usable());
+    }
+}
