@@ -16,7 +16,7 @@ final class SingleStoreAsAclUserTest extends StoreConformanceTestCase
 
     protected static function startServers(): array
     {
-        $user = 'user ' . self::NAME . ' on >' . self::PASSWORD . ' ~lock:* +@all -@admin -@dangerous';
+        $user = 'user ' . self::NAME . ' on >' . self::PASSWORD . ' ~lock:* ~lock~* +@all -@admin -@dangerous';
 
         return [RedisServer::start(aclUsers: [$user])];
     }
