@@ -83,6 +83,12 @@ impl Operation {
     pub fn is_repeatable(self) -> bool {
         self != Self::ForceRelease
     }
+
+    /// Whether nothing is lost when a server that has just been silent is left alone for a moment. What is
+    /// owed to a lease that may be ours is always tried.
+    pub fn can_be_put_off(self) -> bool {
+        matches!(self, Self::Acquire | Self::Owner)
+    }
 }
 
 impl Error {
@@ -102,7 +108,7 @@ impl Error {
 }
 
 /// Refusals of a server that is starting, busy, or no longer the primary.
-pub fn is_passing_code(code: &str) -> bool {
+fn is_passing_code(code: &str) -> bool {
     matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
 }
 

@@ -19,6 +19,17 @@ pub struct Endpoint {
     pub password: Option<String>,
     /// The database number.
     pub database: u32,
+    /// Whom to trust and who we are, if TLS is asked for.
+    pub tls: Option<TlsFiles>,
+}
+
+/// The files of a TLS session; all are read at connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TlsFiles {
+    /// Certificates of the CAs that may have signed the server's; None: the system's.
+    pub ca: Option<PathBuf>,
+    /// Our certificate and its key, where the server wants them.
+    pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// How a server is reached.
@@ -37,7 +48,7 @@ pub enum DsnError {
     #[error("must not be empty")]
     Empty,
     /// The text before `://`.
-    #[error("must begin with redis:// or unix:// (also valkey://)")]
+    #[error("must begin with redis://, rediss:// or unix:// (also valkey://, valkeys://)")]
     Scheme,
     /// A scheme or a form that a later release brings.
     #[error("asks for {0}, which this version does not support yet")]
@@ -60,27 +71,29 @@ pub fn parse(dsn: &str) -> Result<Endpoint, DsnError> {
 fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
     let (scheme, rest) =
         word.split_once("://").ok_or_else(|| malformed("no scheme: redis://host:port was expected"))?;
-    let is_unix = match scheme {
-        "redis" | "valkey" => false,
-        "unix" | "redis+unix" | "valkey+unix" => true,
-        "rediss" | "valkeys" => return Err(DsnError::NotYet("TLS")),
+    let (is_unix, is_tls) = match scheme {
+        "redis" | "valkey" => (false, false),
+        "rediss" | "valkeys" => (false, true),
+        "unix" | "redis+unix" | "valkey+unix" => (true, false),
         "redis+sentinel" | "valkey+sentinel" => return Err(DsnError::NotYet("Sentinel")),
         "redis+cluster" | "valkey+cluster" => return Err(DsnError::NotYet("Redis Cluster")),
         _ => return Err(DsnError::Scheme),
     };
     check_characters(rest)?;
-    let url = Url::parse(word).map_err(|error| match error {
-        url::ParseError::InvalidPort => malformed(
-            "a port that is not a number from 1 to 65535 (in a password, write @ : / ? # % as percent-escapes)",
-        ),
-        url::ParseError::EmptyHost => malformed("no host"),
-        other => malformed(format!("an error: {other}")),
-    })?;
-    if is_unix {
-        check_unix(&url)?
-    } else {
-        check_tcp(&url)?
-    }
+    // The redis crate reads a rediss:// URL only with a TLS stack of its own.
+    let url =
+        Url::parse(&if is_tls { format!("redis://{rest}") } else { word.to_owned() }).map_err(|error| match error {
+            url::ParseError::InvalidPort => malformed(
+                "a port that is not a number from 1 to 65535 (in a password, write @ : / ? # % as percent-escapes)",
+            ),
+            url::ParseError::EmptyHost => malformed("no host"),
+            other => malformed(format!("an error: {other}")),
+        })?;
+    let tls = match (is_unix, is_tls) {
+        (true, _) => check_unix(&url).map(|()| None)?,
+        (false, false) => check_tcp(&url, &[]).map(|()| None)?,
+        (false, true) => check_tcp(&url, &["ca", "cert", "key"]).and_then(|()| tls_files(&url).map(Some))?,
+    };
     let query = url.query().map(str::to_owned);
     let info = url.into_connection_info().map_err(|error| malformed(format!("an error: {error}")))?;
     let address = match info.addr() {
@@ -95,6 +108,7 @@ fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
         address,
         username: written("user").or_else(|| login.username().map(str::to_owned)),
         password: written("pass").or_else(|| login.password().map(str::to_owned)),
+        tls,
         database: u32::try_from(login.db()).map_err(|_| malformed("a negative database number"))?,
     })
 }
@@ -132,7 +146,7 @@ fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     String::from_utf8(unescaped(value)?).ok()
 }
 
-fn check_tcp(url: &Url) -> Result<(), DsnError> {
+fn check_tcp(url: &Url, options: &[&str]) -> Result<(), DsnError> {
     if url.host_str().is_none_or(str::is_empty) {
         return Err(malformed("no host"));
     }
@@ -140,13 +154,23 @@ fn check_tcp(url: &Url) -> Result<(), DsnError> {
         return Err(malformed("port 0: ports go from 1 to 65535"));
     }
     check_database(url.path().trim_start_matches('/'))?;
-    check_query(url, &[])?;
+    check_query(url, options)?;
     if !url.username().is_empty() && url.password().is_none() {
         return Err(malformed(
             "a user without a password: write redis://user:password@host, or redis://:password@host",
         ));
     }
     Ok(())
+}
+
+fn tls_files(url: &Url) -> Result<TlsFiles, DsnError> {
+    let path = |name| parameter(url.query(), name).map(PathBuf::from);
+    let identity = match (path("cert"), path("key")) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err(malformed("a client certificate without its key, or the other way round (?cert=…&key=…)")),
+    };
+    Ok(TlsFiles { ca: path("ca"), identity })
 }
 
 fn check_unix(url: &Url) -> Result<(), DsnError> {
@@ -231,6 +255,15 @@ mod tests {
     }
 
     #[test]
+    fn tls_takes_its_files_from_the_query() {
+        let system = parse("rediss://h:1").unwrap();
+        assert_eq!((system.address, system.tls), (tcp("h", 1), Some(TlsFiles::default())));
+        let own = parse("valkeys://:p@h?ca=/etc/my%20ca.pem&cert=/c&key=/k").unwrap();
+        let files = TlsFiles { ca: Some("/etc/my ca.pem".into()), identity: Some(("/c".into(), "/k".into())) };
+        assert_eq!((own.tls, own.password.as_deref()), (Some(files), Some("p")));
+    }
+
+    #[test]
     fn every_printable_password_survives_percent_encoding() {
         let password: String = (' '..='~').collect();
         let escaped: String = password.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -269,7 +302,8 @@ mod tests {
             "hunter2:hunter2://x",
             "redis://:%ff@h",
             "redis://a redis://b",
-            "rediss://h",
+            "rediss://h?cert=c",
+            "redis://h?ca=c",
             "redis+sentinel://h/m",
             "redis+cluster://h",
             "redis://0.0.0.0",

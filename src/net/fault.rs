@@ -34,6 +34,12 @@ pub enum Reason {
     /// The connection was not made in time.
     #[error("no connection within the connect time-out ({0})")]
     ConnectTimedOut(&'static str),
+    /// The TLS session could not be made.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// The server did not answer a moment ago, and is left alone for another.
+    #[error("{0}; not tried again for a moment")]
+    LeftAlone(String),
     /// The answer did not come in time.
     #[error("no answer within the command time-out")]
     TimedOut,

@@ -1,6 +1,8 @@
-//! Moves bytes by a deadline: where a server is (`dsn`, `resolve`), one connection to it (`link`),
-//! and what travels on it (`request`, `reply`). It knows Redis's wire, and nothing of leases.
+//! Moves bytes by a deadline: where a server is (`dsn`), getting there (`resolve`, `connecting`, `tls`),
+//! one connection to it (`wire`, `link`) and what comes back on it (`reply`). It knows Redis's wire, and
+//! nothing of leases.
 
+mod connecting;
 pub mod dsn;
 mod fault;
 mod link;
@@ -9,6 +11,8 @@ pub mod reply;
 mod resolve;
 mod spin;
 pub mod timeouts;
+mod tls;
+mod wire;
 
 pub use fault::{Fault, Reason};
 pub use link::Link;

@@ -20,6 +20,11 @@ pub struct Interest {
     pub write: bool,
 }
 
+impl Interest {
+    /// Nothing to watch: poll(2) passes over a negative descriptor.
+    pub const NONE: Self = Self { fd: -1, read: false, write: false };
+}
+
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {

@@ -5,6 +5,7 @@
 
 mod keys;
 mod node;
+mod outage;
 mod pool;
 mod queue;
 mod script;

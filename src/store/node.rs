@@ -3,10 +3,10 @@
 //! Connect failed: not executed. Write incomplete: not executed. No answer: unknown, and resolved by
 //! sending the same command again on a fresh link, as long as the call's budget lasts.
 
-use super::script::Form;
+use super::{outage::Outage, script::Form};
 use crate::{
     clock::Moment,
-    error::{Error, Operation, Result, is_passing_code},
+    error::{Error, Operation, Result},
     net::{Budget, Fault, Link, Reason, Refusal, Reply, dsn::Endpoint},
 };
 use rand::{TryRng, rngs::SysRng};
@@ -17,6 +17,7 @@ use std::time::Duration;
 pub struct Node {
     endpoint: Endpoint,
     link: Option<Link>,
+    outage: Outage,
     /// Kept for its memory only.
     command: Cmd,
 }
@@ -34,6 +35,22 @@ pub struct Answer {
     pub may_arrive_again: bool,
 }
 
+/// The fate of one sending.
+enum Sending {
+    Answered(Reply, Moment),
+    Refused(Refusal),
+    /// Not all of it left, on a link that was kept from earlier or not.
+    NotSent(Reason, Kept),
+    Unanswered(Reason),
+}
+
+/// Whether a link was kept from an earlier call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Yes,
+    No,
+}
+
 /// Pause before the first resending; each further one waits up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -41,7 +58,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 impl Node {
     /// A server not connected to yet.
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, link: None, command: Cmd::new() }
+        Self { endpoint, link: None, outage: Outage::default(), command: Cmd::new() }
     }
 
     /// The address, for messages.
@@ -62,45 +79,54 @@ impl Node {
     /// Runs a command and finds out what came of it, by sending it again where that changes nothing.
     /// `encode` makes it anew for each sending.
     pub fn run(&mut self, operation: Operation, encode: Encode<'_>, budget: Budget) -> Result<Answer> {
-        let mut unanswered: Option<Reason> = None;
+        if operation.can_be_put_off()
+            && let Some(reason) = self.outage.reason()
+        {
+            return Err(self.not_executed(operation, reason));
+        }
+        let mut unanswered = None;
         let mut pause = FIRST_PAUSE;
         loop {
-            let is_kept = self.keep_or_connect(budget);
-            let fault = match is_kept.map(|is_kept| (is_kept, self.attempt(encode, budget))) {
-                Ok((_, Ok((Ok(reply), sent_at)))) => {
+            match (self.send(encode, budget), &unanswered) {
+                (Sending::Answered(reply, sent_at), _) => {
                     return Ok(Answer { reply, sent_at, may_arrive_again: unanswered.is_some() });
                 }
-                Ok((_, Ok((Err(refusal), _)))) => {
-                    if refusal.code == "READONLY" {
-                        // The primary may be another server now, behind the same name.
-                        self.close();
-                    }
-                    // A refusal answers this sending; one that went unanswered stays unknown.
-                    match unanswered {
-                        None => return Err(Error::Refused { operation, node: self.name(), refusal }),
-                        Some(_) if is_passing_code(&refusal.code) => Fault::unsent(Reason::Refused(refusal)),
-                        Some(reason) => return Err(self.unknown(operation, reason)),
-                    }
+                (Sending::Refused(refusal), None) => {
+                    return Err(Error::Refused { operation, node: self.name(), refusal });
                 }
                 // A kept link that the server had closed: that was no try.
-                Ok((true, Err(fault))) if !fault.sent && unanswered.is_none() => continue,
-                Ok((_, Err(fault))) => fault,
-                Err(reason) => Fault::unsent(reason),
-            };
-            if fault.sent && !operation.is_repeatable() {
-                return Err(self.unknown(operation, fault.reason));
-            }
-            if fault.sent {
-                unanswered.get_or_insert(fault.reason);
-            } else if unanswered.is_none() {
-                return Err(self.not_executed(operation, fault.reason));
+                (Sending::NotSent(_, Kept::Yes), None) => continue,
+                (Sending::NotSent(reason, Kept::No), None) => return Err(self.not_executed(operation, reason)),
+                (Sending::Unanswered(reason), None) if operation.is_repeatable() => unanswered = Some(reason),
+                (Sending::Unanswered(reason), None) => return Err(self.unknown(operation, reason)),
+                // One sending went unanswered: only an answer to another resolves it.
+                (_, Some(_)) => {}
             }
             if pause >= budget.end.remaining() {
-                let reason = unanswered.unwrap_or(Reason::TimedOut);
-                return Err(self.unknown(operation, reason));
+                return Err(self.unknown(operation, unanswered.unwrap_or(Reason::TimedOut)));
             }
             std::thread::sleep(jittered(pause));
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Sends a command once, on the link at hand or a new one.
+    fn send(&mut self, encode: Encode<'_>, budget: Budget) -> Sending {
+        let kept = match self.keep_or_connect(budget) {
+            Ok(kept) => kept,
+            Err(reason) => return Sending::NotSent(reason, Kept::No),
+        };
+        match self.exchange(encode, budget) {
+            Ok((Ok(reply), sent_at)) => Sending::Answered(reply, sent_at),
+            Ok((Err(refusal), _)) => {
+                if refusal.code == "READONLY" {
+                    // The primary may be another server now, behind the same name.
+                    self.close();
+                }
+                Sending::Refused(refusal)
+            }
+            Err(fault) if fault.sent => Sending::Unanswered(fault.reason),
+            Err(fault) => Sending::NotSent(fault.reason, kept),
         }
     }
 
@@ -112,30 +138,31 @@ impl Node {
     /// The round trip of a sign of life, or what is in its way.
     pub fn ping(&mut self, budget: Budget) -> std::result::Result<Duration, String> {
         self.keep_or_connect(budget).map_err(|reason| reason.to_string())?;
-        match self.attempt(&|_, command| *command = redis::cmd("PING"), budget) {
+        match self.exchange(&|_, command| *command = redis::cmd("PING"), budget) {
             Ok((Ok(_), sent_at)) => Ok(Moment::now().since(sent_at)),
             Ok((Err(refusal), _)) => Err(refusal.to_string()),
             Err(fault) => Err(fault.reason.to_string()),
         }
     }
 
-    /// A usable link: the one at hand (true), or a new one (false).
-    fn keep_or_connect(&mut self, budget: Budget) -> std::result::Result<bool, Reason> {
-        if self.link.as_ref().is_some_and(Link::is_usable) {
-            return Ok(true);
+    /// Makes sure of a usable link: the one at hand, or a new one.
+    fn keep_or_connect(&mut self, budget: Budget) -> std::result::Result<Kept, Reason> {
+        if self.link.as_mut().is_some_and(Link::is_usable) {
+            return Ok(Kept::Yes);
         }
         self.link = None;
-        self.link = Some(Link::connect(&self.endpoint, budget.connect_by())?);
-        Ok(false)
+        let link = Link::connect(&self.endpoint, budget.connect_by());
+        self.link = Some(link.inspect_err(|reason| self.outage.note(reason))?);
+        Ok(Kept::No)
     }
 
-    fn attempt(
+    fn exchange(
         &mut self,
         encode: Encode<'_>,
         budget: Budget,
     ) -> std::result::Result<(std::result::Result<Reply, Refusal>, Moment), Fault> {
-        let command = &mut self.command;
-        let Some(link) = &mut self.link else { return Err(Fault::unsent(Reason::Closed)) };
+        let Self { link: slot, command, outage, .. } = self;
+        let Some(link) = slot else { return Err(Fault::unsent(Reason::Closed)) };
         let mut exchange = |form| {
             encode(form, command);
             let sent_at = Moment::now();
@@ -145,8 +172,12 @@ impl Node {
             Ok((Err(refusal), _)) if refusal.code == "NOSCRIPT" => exchange(Form::Source),
             other => other,
         };
-        if result.is_err() {
-            self.link = None;
+        match &result {
+            Ok(_) => outage.end(),
+            Err(fault) => {
+                outage.note(&fault.reason);
+                *slot = None;
+            }
         }
         result
     }

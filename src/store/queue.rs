@@ -97,7 +97,7 @@ impl Place {
         if self.queue.borrow().refusal.is_some() {
             return false;
         }
-        if !self.link.as_ref().is_some_and(Link::is_usable) {
+        if !self.link.as_mut().is_some_and(Link::is_usable) {
             let budget = Budget::until(self.timeouts, self.deadline);
             self.link = Link::connect(&self.endpoint, budget.connect_by()).ok();
         }
@@ -188,6 +188,11 @@ impl Line for Place {
 /// A link without a block under way can wait for the next lock.
 impl Drop for Place {
     fn drop(&mut self) {
-        self.queue.borrow_mut().idle = self.link.take().filter(|link| !self.is_queued && link.is_usable());
+        if let Some(mut link) = self.link.take()
+            && !self.is_queued
+            && link.is_usable()
+        {
+            self.queue.borrow_mut().idle = Some(link);
+        }
     }
 }

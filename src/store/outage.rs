@@ -1,0 +1,49 @@
+//! A short memory of a server that does not answer, so that not every call has to find out anew.
+
+use super::jittered;
+use crate::{clock::Moment, net::Reason};
+use std::time::Duration;
+
+/// What is remembered of a server's silence.
+#[derive(Default)]
+pub struct Outage {
+    silence: Option<Silence>,
+}
+
+struct Silence {
+    reason: String,
+    /// Left alone until then.
+    until: Moment,
+    /// How long it is left alone the next time.
+    next: Duration,
+}
+
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl Outage {
+    /// Notes why the server could not be reached. Only silence is remembered: a refusal came at once, and
+    /// cost nothing.
+    pub fn note(&mut self, reason: &Reason) {
+        if !matches!(reason, Reason::ConnectTimedOut(_) | Reason::TimedOut) {
+            return;
+        }
+        let pause = self.silence.as_ref().map_or(SHORTEST, |silence| silence.next);
+        self.silence = Some(Silence {
+            reason: reason.to_string(),
+            until: Moment::now() + jittered(pause),
+            next: (pause * 2).min(LONGEST),
+        });
+    }
+
+    /// The server has answered.
+    pub fn end(&mut self) {
+        self.silence = None;
+    }
+
+    /// Why the server is left alone now.
+    pub fn reason(&self) -> Option<Reason> {
+        let silence = self.silence.as_ref().filter(|silence| !silence.until.is_past())?;
+        Some(Reason::LeftAlone(silence.reason.clone()))
+    }
+}
