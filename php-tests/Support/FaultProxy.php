@@ -95,6 +95,12 @@ final class FaultProxy
         $this->tell(['do' => 'new', 'how' => $how]);
     }
 
+    /** Connections made from here on go to another server, as behind a name that a failover has moved. */
+    public function leadTo(RedisServer $server): void
+    {
+        $this->tell(['do' => 'lead', 'upstream' => 'unix://' . $server->socket()]);
+    }
+
     /** Every chunk is passed on that much later. */
     public function delay(float $request, float $reply): void
     {

@@ -61,7 +61,7 @@ final class Proxy
     private array $delay = ['request' => 0.0, 'reply' => 0.0];
     private string $input = '';
 
-    public function __construct(private readonly string $upstream)
+    public function __construct(private string $upstream)
     {
         $this->listen();
         $this->address = 'tcp://' . stream_socket_get_name($this->listener, false);
@@ -293,6 +293,9 @@ final class Proxy
                 break;
             case 'new':
                 $this->setForNew($command['how']);
+                break;
+            case 'lead':
+                $this->upstream = $command['upstream'];
                 break;
             case 'delay':
                 $this->delay = $command['seconds'];
