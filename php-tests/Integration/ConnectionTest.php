@@ -176,7 +176,9 @@ final class ConnectionTest extends ServerTestCase
 
     public function testEveryPasswordWorksWhenItIsPercentEncoded(): void
     {
-        $passwords = [implode('', array_map(chr(...), range(33, 126))), 'with space', 'пароль', '+', '%41', 'a&b=c;d', '://@/?#'];
+        $passwords = [
+            implode('', array_map(chr(...), range(33, 126))), 'with space', 'пароль', '+', '%41', 'a&b=c;d', '://@/?#',
+        ];
         foreach ($passwords as $password) {
             self::$server->command('CONFIG', 'SET', 'requirepass', $password);
             try {
@@ -201,7 +203,10 @@ final class ConnectionTest extends ServerTestCase
         foreach (['%ff%fe' => "\xff\xfe", 'a+b' => 'a+b'] as $written => $password) {
             self::$server->command('CONFIG', 'SET', 'requirepass', $password);
             try {
-                $dsns = ["redis://:$written@127.0.0.1:" . self::$server->port(), 'unix://' . self::$server->socket() . "?pass=$written"];
+                $dsns = [
+                    "redis://:$written@127.0.0.1:" . self::$server->port(),
+                    'unix://' . self::$server->socket() . "?pass=$written",
+                ];
                 foreach ($dsns as $dsn) {
                     $outcome = null;
                     $caught = self::caught(static function () use ($dsn, &$outcome): void {

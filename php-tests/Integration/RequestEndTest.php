@@ -23,16 +23,19 @@ final class RequestEndTest extends ServerTestCase
         'the memory limit' => 'ini_set("memory_limit", "4M"); str_repeat("x", 100_000_000);',
         'the time limit' => 'set_time_limit(1); for (;;);',
         'exit in a shutdown function' => 'register_shutdown_function(static function (): void { exit; });',
-        'a fatal error in a shutdown function' => 'register_shutdown_function(static fn () => str_repeat("x", PHP_INT_MAX >> 8));',
+        'a fatal error in a shutdown function' => 'register_shutdown_function(static fn () => str_repeat("x", 1 << 50));',
     ];
 
     private const HOLDERS = [
         'a global variable' => '$lock->acquire();',
-        'a static property' => 'final class Holder { public static ?object $lock; } Holder::$lock = $lock; $lock->acquire(); unset($lock);',
+        'a static property' => 'final class Holder { public static ?object $lock; }'
+            . 'Holder::$lock = $lock; $lock->acquire(); unset($lock);',
         'a static variable' => 'function keep($it) { static $kept; $kept = $it; } keep($lock); $lock->acquire(); unset($lock);',
-        'a cycle' => '$cycle = new stdClass(); $cycle->lock = $lock; $cycle->self = $cycle; $lock->acquire(); unset($lock, $cycle);',
+        'a cycle' => '$cycle = new stdClass(); $cycle->lock = $lock; $cycle->self = $cycle;'
+            . '$lock->acquire(); unset($lock, $cycle);',
         'a closure' => '$closure = static fn () => $lock; $lock->acquire(); unset($lock);',
-        'a generator' => '$generator = (static function () use ($lock) { yield 1; })(); $generator->current(); $lock->acquire(); unset($lock);',
+        'a generator' => '$generator = (static function () use ($lock) { yield 1; })(); $generator->current();'
+            . '$lock->acquire(); unset($lock);',
     ];
 
     public function testHoweverARequestEndsItsLocksAreFreeAtOnce(): void

@@ -44,13 +44,15 @@ final class SecretsTest extends ServerTestCase
         $wrong = [
             'redis://:SECRET@127.0.0.1:1', 'redis://user:SECRET@127.0.0.1:1/3', 'unix:///no/such.sock?pass=SECRET',
             'redis://:SECRET@no-such-host.invalid', 'redis://:SECRET@127.0.0.1:PORT/999', 'redis://other:SECRET@127.0.0.1:PORT',
-            'unix://SOCKET?user=other&pass=SECRET', 'redis://:SECRET@host:port', 'redis://:SECRET%@host', 'rediss://:SECRET@127.0.0.1',
-            'redis://:SECRET@one redis://:SECRET@two', 'redis+sentinel://:SECRET@one/master', 'SECRET', 'default:SECRET@127.0.0.1',
+            'unix://SOCKET?user=other&pass=SECRET', 'redis://:SECRET@host:port', 'redis://:SECRET%@host',
+            'rediss://:SECRET@127.0.0.1', 'redis://:SECRET@one redis://:SECRET@two',
+            'redis+sentinel://:SECRET@one/master', 'SECRET', 'default:SECRET@127.0.0.1',
         ];
         $replace = [
             'SECRET' => self::SECRET, 'PORT' => (string) self::$server->port(), 'SOCKET' => self::$server->socket(),
         ];
-        $shown = $this->outputOf('$wrong = ' . var_export(array_map(static fn ($dsn) => strtr($dsn, $replace), $wrong), true) . <<<'PHP'
+        $dsns = array_map(static fn ($dsn) => strtr($dsn, $replace), $wrong);
+        $shown = $this->outputOf('$wrong = ' . var_export($dsns, true) . <<<'PHP'
             ;
             function connect(#[SensitiveParameter] string $dsn): RedisLease\Connection
             {
@@ -103,8 +105,10 @@ final class SecretsTest extends ServerTestCase
 
     public function testAPasswordShowsNowhereInPhpinfo(): void
     {
-        foreach (['redis://:' . self::SECRET . '@127.0.0.1', 'unix:///s?pass=' . self::SECRET, 'unix:///s?user=u&pass=' . self::SECRET, self::SECRET] as $dsn) {
-            foreach ([['--ri', 'redis_lease'], ['-i'], ['-r', 'ini_set("redis_lease.dsn", ini_get("redis_lease.dsn") . "x"); phpinfo();']] as $arguments) {
+        $dsns = ['redis://:SECRET@127.0.0.1', 'unix:///s?pass=SECRET', 'unix:///s?user=u&pass=SECRET', 'SECRET'];
+        $change = 'ini_set("redis_lease.dsn", ini_get("redis_lease.dsn") . "x"); phpinfo();';
+        foreach (str_replace('SECRET', self::SECRET, $dsns) as $dsn) {
+            foreach ([['--ri', 'redis_lease'], ['-i'], ['-r', $change]] as $arguments) {
                 $process = PhpProcess::runArguments($arguments, ['redis_lease.dsn' => "\"$dsn\""]);
                 $shown = $process->output();
 

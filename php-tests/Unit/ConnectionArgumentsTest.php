@@ -96,7 +96,10 @@ final class ConnectionArgumentsTest extends ArgumentTestCase
 
     public function testTheTimeoutsAreFinitePositiveNumbers(): void
     {
-        $arguments = ['connectTimeout' => [2, static fn ($v) => ['redis://h', $v]], 'commandTimeout' => [3, static fn ($v) => ['redis://h', null, $v]]];
+        $arguments = [
+            'connectTimeout' => [2, static fn ($value) => ['redis://h', $value]],
+            'commandTimeout' => [3, static fn ($value) => ['redis://h', null, $value]],
+        ];
         foreach ($arguments as $name => [$number, $list]) {
             $with = static fn ($value) => static fn ($call) => $call::construct(Connection::class, $list($value));
             foreach ([0, -1, -0.5, NAN, INF, -INF, 1e300] as $value) {

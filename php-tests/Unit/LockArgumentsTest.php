@@ -77,7 +77,8 @@ final class LockArgumentsTest extends ArgumentTestCase
     {
         $call = static fn ($call) => $call::construct(DistributedLock::class, [null]);
 
-        self::assertRefused(TypeError::class, self::NEW . 'Argument #1 ($resource) must be of type string, null given', $call, 'null', ['strict']);
+        $refusal = self::NEW . 'Argument #1 ($resource) must be of type string, null given';
+        self::assertRefused(TypeError::class, $refusal, $call, 'null', ['strict']);
         $deprecations = self::deprecationsOf(static fn () => self::assertRefused(
             ValueError::class,
             self::NEW . 'Argument #1 ($resource) must not be empty',
@@ -92,11 +93,22 @@ final class LockArgumentsTest extends ArgumentTestCase
     public function testTheTtlLiesBetweenTenMillisecondsAndOneYear(): void
     {
         $calls = [
-            [self::NEW . 'Argument #2 ($ttl)', static fn ($ttl) => static fn ($call) => $call::construct(DistributedLock::class, ['a', $ttl])],
-            [self::RESTORE . 'Argument #3 ($ttl)', static fn ($ttl) => static fn ($call) => $call::method(DistributedLock::class, 'restore', ['a', 'token', $ttl])],
-            ['DistributedLock::renew(): Argument #1 ($ttl)', static fn ($ttl) => static fn ($call) => $call::method(self::lock(), 'renew', [$ttl])],
+            [
+                self::NEW . 'Argument #2 ($ttl)',
+                static fn ($ttl) => static fn ($call) => $call::construct(DistributedLock::class, ['a', $ttl]),
+            ],
+            [
+                self::RESTORE . 'Argument #3 ($ttl)',
+                static fn ($ttl) => static fn ($call) => $call::method(DistributedLock::class, 'restore', ['a', 't', $ttl]),
+            ],
+            [
+                'DistributedLock::renew(): Argument #1 ($ttl)',
+                static fn ($ttl) => static fn ($call) => $call::method(self::lock(), 'renew', [$ttl]),
+            ],
         ];
-        $bad = [0, 0.0, -0.0, -1, -1.0, 0.0004, 0.00999, NAN, INF, -INF, 1e300, -1e300, 31_536_000.001, PHP_INT_MAX, PHP_FLOAT_MIN];
+        $bad = [
+            0, 0.0, -0.0, -1, -1.0, 0.0004, 0.00999, NAN, INF, -INF, 1e300, -1e300, 31_536_000.001, PHP_INT_MAX, PHP_FLOAT_MIN,
+        ];
         foreach ($calls as [$argument, $with]) {
             foreach ($bad as $ttl) {
                 self::assertRefused(
@@ -130,7 +142,10 @@ final class LockArgumentsTest extends ArgumentTestCase
     public function testTheWaitIsAFiniteNumberOfSecondsFromZero(): void
     {
         $calls = [
-            ['DistributedLock::acquire(): Argument #1 ($wait)', static fn ($wait) => static fn ($call) => $call::method(self::lock(), 'acquire', [$wait])],
+            [
+                'DistributedLock::acquire(): Argument #1 ($wait)',
+                static fn ($wait) => static fn ($call) => $call::method(self::lock(), 'acquire', [$wait]),
+            ],
             ['DistributedLock::synchronized(): Argument #2 ($wait)', static fn ($wait) => static fn ($call) => $call::method(
                 self::lock(),
                 'synchronized',
@@ -149,14 +164,14 @@ final class LockArgumentsTest extends ArgumentTestCase
             foreach (['abc', [], new stdClass()] as $wait) {
                 self::assertRefused(TypeError::class, "$argument must be of type float, ", $with($wait), var_export($wait, true));
             }
-            self::assertRefused(TypeError::class, "$argument must be of type float, string given", $with('0.0'), "'0.0'", ['strict']);
-            self::assertRefused(TypeError::class, "$argument must be of type float, null given", $with(null), 'null', ['strict']);
-            // Nobody answers: that the connection was tried shows that the argument was taken.
+            $type = "$argument must be of type float, ";
+            self::assertRefused(TypeError::class, $type . 'string given', $with('0.0'), "'0.0'", ['strict']);
+            self::assertRefused(TypeError::class, $type . 'null given', $with(null), 'null', ['strict']);
             foreach ([0, 0.0, -0.0, 0.001] as $wait) {
-                self::assertRefused(ConnectionException::class, 'Lock "order:1": ', $with($wait), "$argument " . var_export($wait, true));
+                self::assertTried($with($wait), "$argument " . var_export($wait, true));
             }
-            self::assertRefused(ConnectionException::class, 'Lock "order:1": ', $with('0.0'), "'0.0'", ['weak']);
-            $deprecations = self::deprecationsOf(static fn () => self::assertRefused(ConnectionException::class, 'Lock "order:1": ', $with(null), 'null', ['weak']));
+            self::assertTried($with('0.0'), "'0.0'", ['weak']);
+            $deprecations = self::deprecationsOf(static fn () => self::assertTried($with(null), 'null', ['weak']));
             self::assertCount(1, $deprecations);
             self::assertStringContainsString('($wait) of type float is deprecated', $deprecations[0]);
         }
@@ -210,14 +225,19 @@ final class LockArgumentsTest extends ArgumentTestCase
 
     public function testWhatIsNotThereYetIsRefusedAndNeverIgnored(): void
     {
-        $asked = ['autoRenew' => ['autoRenew' => true], 'abortOnLoss' => ['autoRenew' => true, 'abortOnLoss' => true], 'alone' => ['abortOnLoss' => true]];
+        $asked = [
+            'autoRenew' => ['autoRenew' => true],
+            'abortOnLoss' => ['autoRenew' => true, 'abortOnLoss' => true],
+            'abortOnLoss alone' => ['abortOnLoss' => true],
+        ];
         foreach ($asked as $what => $arguments) {
             foreach (self::MODES as $call) {
                 try {
                     $call::construct(DistributedLock::class, ['resource' => 'a'] + $arguments);
                     self::fail("$what was accepted");
                 } catch (Error $refusal) {
-                    self::assertMatchesRegularExpression('/#3 \(\$autoRenew\)|#5 \(\$abortOnLoss\)/', $refusal->getMessage(), $what);
+                    $named = '/#3 \(\$autoRenew\)|#5 \(\$abortOnLoss\)/';
+                    self::assertMatchesRegularExpression($named, $refusal->getMessage(), $what);
                 }
             }
         }
@@ -265,7 +285,10 @@ final class LockArgumentsTest extends ArgumentTestCase
     public function testArgumentsCanBeNamed(): void
     {
         self::assertAccepted(
-            static fn ($call) => $call::construct(DistributedLock::class, ['ttl' => 5.0, 'connection' => self::nobody(), 'resource' => 'a']),
+            static fn ($call) => $call::construct(
+                DistributedLock::class,
+                ['ttl' => 5.0, 'connection' => self::nobody(), 'resource' => 'a'],
+            ),
             'names in any order',
         );
         self::assertRefused(
@@ -274,5 +297,11 @@ final class LockArgumentsTest extends ArgumentTestCase
             static fn ($call) => $call::construct(DistributedLock::class, ['resource' => 'a', 'timeout' => 5.0]),
             'an unknown name',
         );
+    }
+
+    /** Nobody answers, so an argument that is taken ends in this exception. */
+    private static function assertTried(callable $call, string $what, array $modes = ['weak', 'strict']): void
+    {
+        self::assertRefused(ConnectionException::class, 'Lock "order:1": ', $call, $what, $modes);
     }
 }

@@ -58,7 +58,11 @@ final class ObjectRulesTest extends TestCase
     public function testAConnectionCannotBeClonedOrSerialized(): void
     {
         $connection = new Connection('redis://127.0.0.1');
-        foreach (['clone' => static fn () => clone $connection, 'serialize' => static fn () => serialize($connection)] as $what => $attempt) {
+        $attempts = [
+            'clone' => static fn () => clone $connection,
+            'serialize' => static fn () => serialize($connection),
+        ];
+        foreach ($attempts as $what => $attempt) {
             self::assertInstanceOf(Throwable::class, self::caught($attempt), $what);
         }
     }

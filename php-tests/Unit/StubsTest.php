@@ -47,7 +47,7 @@ final class StubsTest extends TestCase
             'no default' => ['acquire(float $wait = 0.0)', 'acquire(float $wait)'],
             'a type' => ['?float $ttl = null', 'float|string|null $ttl = null'],
             'a return type' => ['public function release(): bool', 'public function release(): ?bool'],
-            'a method more' => ['public function release(): bool', "public function more(): void\n{\n}\npublic function release(): bool"],
+            'a method more' => ['public function release()', "public function more(): void\n{\n}\npublic function release()"],
             'a method less' => ['public function fence(): ?int', 'public function fenced(): ?int'],
             'static' => ['public static function restore', 'public function restore'],
             'visibility' => ['public function isHeld', 'protected function isHeld'],

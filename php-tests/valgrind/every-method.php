@@ -137,12 +137,14 @@ $lost = throws(LeaseLostException::class, function () use ($socket, $connection)
 });
 check($lost->result === ['result'] && $lost->resource === 'lost', 'LeaseLostException');
 redis($socket, 'SET', 'v:taken', 'somebody', 'PX', '60000');
-throws(LockTimeoutException::class, fn () => (new DistributedLock('taken', connection: $connection))->synchronized(fn () => 1, 0.05));
+$taken = new DistributedLock('taken', connection: $connection);
+throws(LockTimeoutException::class, fn () => $taken->synchronized(fn () => 1, 0.05));
 throws(DomainException::class, fn () => (new DistributedLock('thrower', connection: $connection))->synchronized(
     fn () => throw new DomainException('by the callback'),
 ));
 redis($socket, 'RPUSH', 'v:list', 'item');
-check(throws(ServerException::class, fn () => (new DistributedLock('list', connection: $connection))->acquire())->redisCode === 'WRONGTYPE', 'WRONGTYPE');
+$refused = throws(ServerException::class, fn () => (new DistributedLock('list', connection: $connection))->acquire());
+check($refused->redisCode === 'WRONGTYPE', 'WRONGTYPE');
 throws(ServerException::class, fn () => (new DistributedLock('a', connection: new Connection("$dsn?pass=wrong")))->acquire());
 $nobody = new Connection('unix:///no/such.sock', 0.2, 0.2);
 throws(ConnectionException::class, fn () => (new DistributedLock('a', connection: $nobody))->acquire());
