@@ -2,7 +2,7 @@
 
 use super::{
     registry,
-    state::{Basis, State},
+    state::{Basis, Late, State},
     token::Token,
     validity,
 };
@@ -185,7 +185,7 @@ impl Lock {
 
     /// The claim failed. If a copy of it may still arrive, its token is made useless first.
     fn refused(self: &Rc<Self>) {
-        let may_arrive = self.state().may_arrive;
+        let may_arrive = self.state().late == Late::Ours;
         // When this fails the release stays owed, and the end of the request tries once more.
         if !may_arrive || self.release().is_err() {
             self.state().refused();

@@ -14,12 +14,23 @@ pub struct State {
     pub valid_until: Option<Moment>,
     /// The fence of the latest lease.
     pub fence: Option<u64>,
-    /// A command that takes the lock with this token went unanswered, and may still arrive.
-    pub may_arrive: bool,
+    /// Whether a command that takes the lock with this token may still be under way.
+    pub late: Late,
     /// The lock counts as not held, and is still to be given back.
     pub is_release_owed: bool,
     /// The lease ended without our doing.
     pub is_lost: bool,
+}
+
+/// Whether a command that takes the lock may still arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// All were answered.
+    None,
+    /// One of ours went unanswered.
+    Ours,
+    /// The token is from elsewhere, and nobody here knows.
+    Elsewhere,
 }
 
 /// With which token an attempt begins.
@@ -40,10 +51,10 @@ impl State {
     pub fn new(token: Option<Token>) -> Self {
         Self {
             pid: process::id(),
+            late: if token.is_some() { Late::Elsewhere } else { Late::None },
             token,
             valid_until: None,
             fence: None,
-            may_arrive: false,
             is_release_owed: false,
             is_lost: false,
         }
@@ -63,13 +74,13 @@ impl State {
 
     /// Whether the lock may be ours in Redis by our own doing.
     pub fn owes(&self) -> bool {
-        self.token.is_some() && (self.valid_until.is_some() || self.may_arrive || self.is_release_owed)
+        self.token.is_some() && (self.valid_until.is_some() || self.late == Late::Ours || self.is_release_owed)
     }
 
     /// With which token an attempt begins.
     pub fn basis(&self) -> Basis {
         match &self.token {
-            Some(token) if self.is_held() || (self.may_arrive && self.valid_until.is_none()) => {
+            Some(token) if self.is_held() || (self.late == Late::Ours && self.valid_until.is_none()) => {
                 Basis::Same(token.clone())
             }
             Some(_) => Basis::Old,
@@ -87,7 +98,9 @@ impl State {
         let is_same = self.fence == Some(fence) && self.token.as_ref() == Some(&token);
         let earlier = self.valid_until.filter(|_| is_same);
         self.valid_until = Some(earlier.map_or(valid_until, |earlier| earlier.max(valid_until)));
-        self.may_arrive &= self.token.as_ref() == Some(&token);
+        if self.token.as_ref() != Some(&token) {
+            self.late = Late::None;
+        }
         self.token = Some(token);
         self.fence = Some(fence);
         self.is_release_owed = false;
@@ -100,7 +113,7 @@ impl State {
             self.valid_until = None;
         }
         self.token = Some(token);
-        self.may_arrive = true;
+        self.late = Late::Ours;
     }
 
     /// The lock is another's: what this handle held is gone.
@@ -108,7 +121,7 @@ impl State {
         if self.valid_until.take().is_some() {
             self.is_lost = true;
         }
-        if !self.may_arrive {
+        if self.late == Late::None {
             self.token = None;
         }
     }
@@ -117,7 +130,7 @@ impl State {
     pub fn lost(&mut self) {
         self.valid_until = None;
         self.is_lost = true;
-        if !self.may_arrive {
+        if self.late == Late::None {
             self.token = None;
         }
     }
@@ -144,7 +157,7 @@ impl State {
         let left = self.valid_until.take().map_or(Duration::ZERO, Moment::remaining);
         self.is_release_owed = true;
         let memory = match left {
-            _ if self.may_arrive => Memory::ForGood,
+            _ if self.late != Late::None => Memory::ForGood,
             left if left >= retries && left <= LONGEST_LOCK_LIFE => Memory::LockLife,
             _ => Memory::For(retries),
         };

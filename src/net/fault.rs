@@ -52,6 +52,9 @@ pub enum Reason {
     /// The peer does not speak Redis's protocol, or spoke out of turn.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// The server refused the connection itself: too many clients, protected mode.
+    #[error("the server turned the connection away: {0}")]
+    TurnedAway(Refusal),
     /// The server refused the log-in or the database.
     #[error("{0}")]
     Refused(Refusal),

@@ -96,9 +96,20 @@ impl Link {
         // A write that the kernel took whole may have been executed; one it did not take whole was not.
         let sent = self.is_sent();
         result.map_err(|reason| {
+            let reason = if sent { reason } else { self.last_words().unwrap_or(reason) };
             self.phase = Phase::Broken;
             Fault { sent, reason }
         })
+    }
+
+    /// What the server said before it hung up, which explains why nothing could be sent.
+    fn last_words(&mut self) -> Option<Reason> {
+        // The end of the stream is expected here.
+        let _ = self.fill();
+        match self.take_reply() {
+            Ok(Some(Err(refusal))) => Some(Reason::TurnedAway(refusal)),
+            _ => None,
+        }
     }
 
     fn await_reply(&mut self, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Reason> {

@@ -33,6 +33,11 @@ impl Budget {
         Self { timeouts, end }
     }
 
+    /// The same, but over after `span` at the latest.
+    pub fn at_most(self, span: Duration) -> Self {
+        Self { end: self.end.min(Moment::now() + span), ..self }
+    }
+
     /// How long to look for an answer before sleeping.
     pub fn spin(&self) -> Duration {
         self.timeouts.spin

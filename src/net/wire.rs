@@ -16,7 +16,7 @@ pub struct Wire {
 }
 
 /// How much is read at once: more than any reply of ours.
-const CHUNK: usize = 512;
+const CHUNK: usize = 1024;
 
 impl Wire {
     /// A wire without TLS.
@@ -73,23 +73,19 @@ impl Wire {
         self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
     }
 
-    /// Takes what has arrived into `inbox`.
+    /// Takes a piece of what has arrived into `inbox`: one look, so that no flood outlasts a deadline.
     pub fn receive(&mut self, inbox: &mut Vec<u8>) -> Result<(), Reason> {
         let Some(tls) = &mut self.tls else { return receive_plain(&self.socket, inbox) };
-        loop {
-            match tls.read_tls(&mut NoSignal(&self.socket)) {
-                Ok(0) => return Err(Reason::Closed),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(Reason::Io(error)),
-            }
-            let state = tls.process_new_packets().map_err(|error| tls::reason(io::Error::other(error)))?;
-            let waiting = u64::try_from(state.plaintext_bytes_to_read()).unwrap_or_default();
-            tls.reader().take(waiting).read_to_end(inbox).map_err(Reason::Io)?;
-            if state.peer_has_closed() && waiting == 0 {
-                return Err(Reason::Closed);
-            }
+        match tls.read_tls(&mut NoSignal(&self.socket)) {
+            Ok(0) => return Err(Reason::Closed),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(Reason::Io(error)),
         }
+        let state = tls.process_new_packets().map_err(|error| tls::reason(io::Error::other(error)))?;
+        let waiting = u64::try_from(state.plaintext_bytes_to_read()).unwrap_or_default();
+        tls.reader().take(waiting).read_to_end(inbox).map_err(Reason::Io)?;
+        if state.peer_has_closed() && waiting == 0 { Err(Reason::Closed) } else { Ok(()) }
     }
 
     /// Whether the peer is there and has said nothing, as far as can be told without a round trip.
@@ -97,7 +93,9 @@ impl Wire {
         if self.tls.is_some() {
             // A server may send session tickets at any time: they are no data.
             let mut inbox = Vec::new();
-            return self.receive(&mut inbox).is_ok() && inbox.is_empty();
+            if self.receive(&mut inbox).is_err() || !inbox.is_empty() {
+                return false;
+            }
         }
         let mut byte = [MaybeUninit::uninit()];
         matches!(self.socket.peek(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -110,16 +108,14 @@ impl Wire {
 }
 
 fn receive_plain(socket: &Socket, inbox: &mut Vec<u8>) -> Result<(), Reason> {
+    inbox.reserve(CHUNK);
     loop {
-        inbox.reserve(CHUNK);
         match socket.recv(inbox.spare_capacity_mut()) {
             Ok(0) => return Err(Reason::Closed),
             Ok(length) => {
                 // SAFETY: the kernel wrote this many bytes into the spare capacity.
                 unsafe { inbox.set_len(inbox.len() + length) };
-                if length < CHUNK {
-                    return Ok(());
-                }
+                return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

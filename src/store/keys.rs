@@ -1,7 +1,7 @@
 //! The keys of one lock: the lock itself, and beside it, in the same cluster slot for every byte
 //! string, its fence, its wake list and its marks. Their names are such that no other lock has them.
 
-use std::ops::Range;
+use std::{ops::Range, sync::OnceLock};
 
 /// The keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,8 @@ impl Keys {
     /// The keys of the lock on `resource`.
     pub fn new(prefix: &[u8], resource: &[u8]) -> Self {
         let lock = [prefix, resource].concat();
-        let beside = |what| beside(prefix, &lock, what);
+        let stem = stem(prefix, &lock);
+        let beside = |what: &[u8]| [&stem, what].concat();
         Self { fence: beside(b"fence"), wake: beside(b"wake"), waiter: beside(b"waiter"), mark: beside(b"mark:"), lock }
     }
 
@@ -31,12 +32,12 @@ impl Keys {
     }
 }
 
-/// A key beside `lock`, in its slot. Redis hashes what stands between the first `{` and the next `}`,
-/// or the whole key if that is nothing. Whatever is appended to the key leaves it in the slot.
+/// What the keys beside `lock` begin with. Redis hashes what stands between the first `{` and the next
+/// `}`, or the whole key if that is nothing; the stem has the lock's slot whatever is appended to it.
 ///
-/// It begins with the prefix less its last byte, and a `~`: no resource gives a lock of that name. The
-/// byte before `what` tells the three forms apart, so that no two locks share a key.
-fn beside(prefix: &[u8], lock: &[u8], what: &[u8]) -> Vec<u8> {
+/// It begins with the prefix less its last byte, and a `~`: no resource gives a lock of that name. Its
+/// last byte tells the three forms apart, so that no two locks share a key.
+fn stem(prefix: &[u8], lock: &[u8]) -> Vec<u8> {
     let is_brace = |byte: &u8| matches!(byte, b'{' | b'}');
     let start = match prefix.split_last() {
         Some((last, start)) if !is_brace(last) => start,
@@ -44,27 +45,51 @@ fn beside(prefix: &[u8], lock: &[u8], what: &[u8]) -> Vec<u8> {
     };
     let start = [start, b"~"].concat();
     if !lock.iter().any(is_brace) {
-        return [&start, &b"{"[..], lock, b"}:", what].concat();
+        return [&start, &b"{"[..], lock, b"}:"].concat();
     }
     // The name has a tag of its own.
     let resource = lock.get(prefix.len()..).unwrap_or_default();
-    let key = [&start, resource, b"/", what].concat();
-    if tag(lock).is_some() && slot(&key) == slot(lock) {
-        return key;
+    let stem = [&start, resource, b"/"].concat();
+    if tag(lock).is_some() && slot(&stem) == slot(lock) {
+        return stem;
     }
     // Its braces make no tag and leave no place for one: a number of the same slot is the tag.
-    let (head, in_tag) = match start.iter().position(|byte| *byte == b'{') {
+    let open = start.iter().position(|byte| *byte == b'{');
+    let after_open = open.and_then(|open| start.get(open + 1..)).unwrap_or_default();
+    let (head, in_tag) = match open {
         None => ([&start, &b"{"[..]].concat(), &b""[..]),
-        Some(open) if tag(&start).is_none() && !start.get(open + 1..).unwrap_or_default().contains(&b'}') => {
-            (start.clone(), start.get(open + 1..).unwrap_or_default())
-        }
+        Some(_) if !after_open.contains(&b'}') => (start.clone(), after_open),
         // An empty pair in the prefix: no key that begins with it can have a tag.
         Some(_) => (b"~{".to_vec(), &b""[..]),
     };
-    let (so_far, wanted) = (crc16(0, in_tag), slot(lock));
-    let number = (0_u32..).map(Digits::of).find(|number| crc16(so_far, number.as_bytes()) % SLOTS == wanted);
-    let number = number.as_ref().map(Digits::as_bytes).unwrap_or_default();
-    [&head, number, b"}", resource, b"|", what].concat()
+    let number = number_for(crc16(0, in_tag), slot(lock));
+    [&head, number.as_bytes(), b"}", resource, b"|"].concat()
+}
+
+/// The least number that, appended to what `so_far` was computed from, leads to the slot: one in 16,384 does.
+fn number_for(so_far: u16, slot: u16) -> Digits {
+    // Nearly always the number stands alone in its tag.
+    static ALONE: OnceLock<Vec<u32>> = OnceLock::new();
+    let search = |from: u32| (from..).find(|number| crc16(so_far, Digits::of(*number).as_bytes()) % SLOTS == slot);
+    if so_far != 0 {
+        return Digits::of(search(0).unwrap_or_default());
+    }
+    let table = ALONE.get_or_init(|| {
+        let mut table = vec![u32::MAX; usize::from(SLOTS)];
+        let mut missing = table.len();
+        for number in 0.. {
+            let slot = crc16(0, Digits::of(number).as_bytes()) % SLOTS;
+            if let Some(entry) = table.get_mut(usize::from(slot)).filter(|entry| **entry == u32::MAX) {
+                *entry = number;
+                missing -= 1;
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        table
+    });
+    Digits::of(table.get(usize::from(slot)).copied().unwrap_or_default())
 }
 
 /// A number in decimal, without asking for memory: there are many to try.

@@ -51,6 +51,8 @@ enum Kept {
     No,
 }
 
+/// How long a knock is waited for.
+const KNOCK: Duration = Duration::from_millis(25);
 /// Pause before the first resending; each further one waits up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -81,6 +83,7 @@ impl Node {
     pub fn run(&mut self, operation: Operation, encode: Encode<'_>, budget: Budget) -> Result<Answer> {
         if operation.can_be_put_off()
             && let Some(reason) = self.outage.reason()
+            && !self.knock(budget)
         {
             return Err(self.not_executed(operation, reason));
         }
@@ -118,6 +121,10 @@ impl Node {
         };
         match self.exchange(encode, budget) {
             Ok((Ok(reply), sent_at)) => Sending::Answered(reply, sent_at),
+            Ok((Err(refusal), _)) if kept == Kept::No && refusal.code == "ERR" && !self.is_linked() => {
+                // Said to a new connection and then hung up: it was no answer to the command.
+                Sending::NotSent(Reason::TurnedAway(refusal), kept)
+            }
             Ok((Err(refusal), _)) => {
                 if refusal.code == "READONLY" {
                     // The primary may be another server now, behind the same name.
@@ -145,9 +152,18 @@ impl Node {
         }
     }
 
+    /// Whether a server that has been silent answers at once now.
+    fn knock(&mut self, budget: Budget) -> bool {
+        self.ping(budget.at_most(KNOCK)).is_ok()
+    }
+
+    fn is_linked(&mut self) -> bool {
+        self.link.as_mut().is_some_and(Link::is_usable)
+    }
+
     /// Makes sure of a usable link: the one at hand, or a new one.
     fn keep_or_connect(&mut self, budget: Budget) -> std::result::Result<Kept, Reason> {
-        if self.link.as_mut().is_some_and(Link::is_usable) {
+        if self.is_linked() {
             return Ok(Kept::Yes);
         }
         self.link = None;

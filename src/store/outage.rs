@@ -1,4 +1,5 @@
-//! A short memory of a server that does not answer, so that not every call has to find out anew.
+//! A short memory of a server that does not answer: for a moment a call only knocks, and goes on if it
+//! is answered at once, so that a dead server costs little and a recovered one is found at once.
 
 use super::jittered;
 use crate::{clock::Moment, net::Reason};
@@ -12,9 +13,9 @@ pub struct Outage {
 
 struct Silence {
     reason: String,
-    /// Left alone until then.
+    /// Until then a call only knocks.
     until: Moment,
-    /// How long it is left alone the next time.
+    /// How long the next pause is.
     next: Duration,
 }
 
@@ -26,6 +27,9 @@ impl Outage {
     /// cost nothing.
     pub fn note(&mut self, reason: &Reason) {
         if !matches!(reason, Reason::ConnectTimedOut(_) | Reason::TimedOut) {
+            return;
+        }
+        if self.reason().is_some() {
             return;
         }
         let pause = self.silence.as_ref().map_or(SHORTEST, |silence| silence.next);
@@ -41,7 +45,7 @@ impl Outage {
         self.silence = None;
     }
 
-    /// Why the server is left alone now.
+    /// Why a call should only knock now, if so.
     pub fn reason(&self) -> Option<Reason> {
         let silence = self.silence.as_ref().filter(|silence| !silence.until.is_past())?;
         Some(Reason::LeftAlone(silence.reason.clone()))
