@@ -25,8 +25,8 @@ use function RedisLease\Tests\Support\timed;
 /** A server that is dead in one of many ways costs each call a bounded time, and is never mistaken for another owner. */
 final class DeadServerTest extends TestCase
 {
-    private const CONNECT = 0.15;
-    private const COMMAND = 0.1;
+    private const CONNECT = 0.1;
+    private const COMMAND = 0.06;
     private const CALLS = ['acquire', 'renew', 'release', 'owner', 'forceRelease', 'ping', 'synchronized', 'acquire with a wait'];
 
     private RedisServer $server;

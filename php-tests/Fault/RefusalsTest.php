@@ -107,8 +107,7 @@ final class RefusalsTest extends TestCase
     {
         $server = $this->server();
         $server->command('CONFIG', 'SET', 'maxclients', 2);
-        $other = $server->connect();
-        $other->command('PING');
+        $other = $server->connect()->command('CLIENT', 'ID');
         $lock = $this->lock($server);
         [$caught, $seconds] = timed(static fn () => self::caught(static fn () => $lock->acquire()));
         self::assertNotNull($caught, 'there was no room');
@@ -118,7 +117,7 @@ final class RefusalsTest extends TestCase
 
         $worker = $this->waiter($server);
         self::assertSame('waiting', $worker->hear());
-        $other->close();
+        $server->command('CLIENT', 'KILL', 'ID', $other);
         self::assertTrue($worker->hear(), 'there is room again');
         $worker->finish();
     }

@@ -20,18 +20,19 @@ use Throwable;
 final class StrangeRepliesTest extends TestCase
 {
     private const NONSENSE = [
-        'a fence of zero' => "*2\r\n\$4\r\nheld\r\n:0\r\n",
-        'a negative fence' => "*2\r\n\$4\r\nheld\r\n:-7\r\n",
-        'a fence that is a string' => "*2\r\n\$4\r\nheld\r\n\$1\r\n5\r\n",
-        'a fence that is missing' => "*1\r\n\$4\r\nheld\r\n",
-        'a word too many' => "*3\r\n\$4\r\nheld\r\n:5\r\n:5\r\n",
-        'another word' => "*2\r\n\$4\r\nHELD\r\n:5\r\n",
+        'a fence of zero' => ":-0\r\n",
+        'a negative fence' => ":-7\r\n",
+        'a fence that is a string' => "\$1\r\n5\r\n",
+        'a fence past all numbers' => ":9223372036854775808\r\n",
+        'a word without its number' => "*1\r\n\$4\r\nlost\r\n",
+        'a word too many' => "*3\r\n\$4\r\nlost\r\n:0\r\n:0\r\n",
+        'another word' => "*2\r\n\$4\r\nLOST\r\n:0\r\n",
+        'a word of another type' => "*2\r\n+lost\r\n:0\r\n",
         'OK' => "+OK\r\n",
-        'a number' => ":1\r\n",
         'an empty array' => "*0\r\n",
         'a null array' => "*-1\r\n",
         'an array of nulls' => "*2\r\n\$-1\r\n\$-1\r\n",
-        'a nested array' => "*1\r\n*2\r\n\$4\r\nheld\r\n:5\r\n",
+        'a nested array' => "*1\r\n*2\r\n\$4\r\nlost\r\n:0\r\n",
         'a web server' => "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
         'zero bytes' => "\0\0\0\0\r\n",
         'TLS' => "\x15\x03\x01\x00\x02\x02\x46\r\n",
@@ -84,7 +85,7 @@ final class StrangeRepliesTest extends TestCase
 
     public function testBytesThatFollowAReplyAreNotTheNextOne(): void
     {
-        $this->server->answerWith("*2\r\n\$4\r\nheld\r\n:5\r\n*2\r\n\$4\r\nlost\r\n:1\r\n");
+        $this->server->answerWith(":5\r\n*2\r\n\$4\r\nlost\r\n:1\r\n");
         $lock = new DistributedLock('order:1', 30.0, connection: new Connection($this->server->dsn(), 1.0, 1.0));
         self::assertTrue($lock->acquire());
         for ($i = 0; $i < 5; $i++) {
@@ -161,7 +162,7 @@ final class StrangeRepliesTest extends TestCase
             say('listening');
             $client = stream_socket_accept($listener, 60.0);
             while (fread($client, 8192) !== '') {
-                foreach (str_split("*2\r\n$4\r\nheld\r\n:1234567890\r\n") as $byte) {
+                foreach (str_split(":1234567890\r\n") as $byte) {
                     fwrite($client, $byte);
                     usleep(300);
                 }
