@@ -107,7 +107,8 @@ final class RefusalsTest extends TestCase
     {
         $server = $this->server();
         $server->command('CONFIG', 'SET', 'maxclients', 2);
-        $other = $server->connect()->command('CLIENT', 'ID');
+        $other = $server->connect();
+        $id = $other->command('CLIENT', 'ID');
         $lock = $this->lock($server);
         [$caught, $seconds] = timed(static fn () => self::caught(static fn () => $lock->acquire()));
         self::assertNotNull($caught, 'there was no room');
@@ -117,7 +118,7 @@ final class RefusalsTest extends TestCase
 
         $worker = $this->waiter($server);
         self::assertSame('waiting', $worker->hear());
-        $server->command('CLIENT', 'KILL', 'ID', $other);
+        $server->command('CLIENT', 'KILL', 'ID', $id);
         self::assertTrue($worker->hear(), 'there is room again');
         $worker->finish();
     }
