@@ -1,8 +1,9 @@
 //! What comes from outside may be anything: no DSN, name or reply makes the code panic, and what is
 //! accepted keeps its promises. A million cases in all; a failing one prints its seed.
 
-use redis_lease::{
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+use redis_lease::{
     lease::Token,
     net::{
         dsn,

@@ -20,7 +20,6 @@ use Throwable;
 final class StrangeRepliesTest extends TestCase
 {
     private const NONSENSE = [
-        'a fence of zero' => ":-0\r\n",
         'a negative fence' => ":-7\r\n",
         'a fence that is a string' => "\$1\r\n5\r\n",
         'a fence past all numbers' => ":9223372036854775808\r\n",
@@ -135,6 +134,8 @@ final class StrangeRepliesTest extends TestCase
                 say('listening');
                 for (;;) {
                     \$client = stream_socket_accept(\$listener, 60.0);
+                    fread(\$client, 8192);
+                    fwrite(\$client, "+PONG\\r\\n");
                     fread(\$client, 8192);
                     fwrite(\$client, '+');
                     do {

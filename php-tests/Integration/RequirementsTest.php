@@ -162,9 +162,8 @@ final class RequirementsTest extends ServerTestCase
     {
         $fake = FakeServer::start();
         $replies = [
-            "+OK\r\n", ":1\r\n", ":0\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$2\r\nOK\r\n", "*1\r\n:1\r\n",
-            "*2\r\n+held\r\n$-1\r\n", "*2\r\n\$4\r\nheld\r\n:0\r\n", "*2\r\n\$4\r\nheld\r\n:-7\r\n",
-            "*1\r\n\$4\r\nheld\r\n", "nonsense\r\n", "\$99999999999999\r\n", "*2147483647\r\n",
+            "+OK\r\n", ":-1\r\n", ":0\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$2\r\nOK\r\n", "*1\r\n:1\r\n", "$1\r\n5\r\n",
+            "*2\r\n+contended\r\n$-1\r\n", "*2\r\n\$4\r\nheld\r\n:7\r\n", "*1\r\n\$9\r\ncontended\r\n", "nonsense\r\n", "\$99999999999999\r\n", "*2147483647\r\n",
             "-ERR what is this\r\n",
         ];
         foreach ($replies as $reply) {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Support;
 
-/** Answers every command, on any number of connections, with the same bytes of the test's choice. */
+/** Answers every command but PING, on any number of connections, with the same bytes of the test's choice. */
 final class FakeServer
 {
     private const SNIPPET = <<<'PHP'
@@ -23,10 +23,11 @@ final class FakeServer
                     unset($clients[(int) $stream]);
                     fclose($stream);
                 } else {
+                    $words = [];
                     for ($word = (int) substr($line, 1); $word > 0; $word--) {
-                        stream_get_contents($stream, (int) substr(fgets($stream), 1) + 2);
+                        $words[] = rtrim(stream_get_contents($stream, (int) substr(fgets($stream), 1) + 2));
                     }
-                    fwrite($stream, file_get_contents($args['reply']));
+                    fwrite($stream, $words === ['PING'] ? "+PONG\r\n" : file_get_contents($args['reply']));
                 }
             }
         }

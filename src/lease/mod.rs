@@ -1,6 +1,7 @@
 //! What a lease is: its token, its validity, and what each answer of the store means for it.
 //! No PHP and no sockets here.
 
+mod acquire;
 mod lock;
 mod registry;
 mod state;

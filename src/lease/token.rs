@@ -33,8 +33,8 @@ impl Token {
     pub fn random() -> Result<Self> {
         let mut bits = [0_u8; 16];
         SysRng.try_fill_bytes(&mut bits).map_err(|error| Error::Entropy(error.to_string()))?;
-        let hex = format!("{:032x}", u128::from_be_bytes(bits));
-        Ok(Self(hex.into_bytes().into()))
+        let hex = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+        Ok(Self(bits.iter().flat_map(|byte| [hex(byte >> 4), hex(byte & 15)]).collect()))
     }
 
     /// A token that exists already: another process's, or a framework's owner string.

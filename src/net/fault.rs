@@ -52,6 +52,9 @@ pub enum Reason {
     /// The peer does not speak Redis's protocol, or spoke out of turn.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// The server took the connection and then did not answer the log-in as Redis does.
+    #[error("{0} before it answered; if this port speaks TLS, use rediss://")]
+    NotGreeted(#[source] Box<Reason>),
     /// The server refused the connection itself: too many clients, protected mode.
     #[error("the server turned the connection away: {0}")]
     TurnedAway(Refusal),

@@ -164,14 +164,29 @@ impl Link {
 
     /// Goes as far as it can without waiting.
     pub fn advance(&mut self) -> Result<(), Reason> {
-        let result = self.step();
-        if result.is_err() {
+        self.step().map_err(|reason| {
+            let reason = match &self.phase {
+                Phase::Greeting(..) => self.ungreeted(reason),
+                _ => reason,
+            };
             if let (Some((files, _)), false) = (&self.greeting.tls, self.is_open()) {
                 tls::forget(files);
             }
             self.phase = Phase::Broken;
+            reason
+        })
+    }
+
+    /// A log-in that came to nothing: what the server said before it hung up, or what else it may be.
+    fn ungreeted(&mut self, reason: Reason) -> Reason {
+        match reason {
+            Reason::TurnedAway(_) | Reason::Refused(_) | Reason::Tls(_) => reason,
+            reason => match self.last_words() {
+                Some(said) => said,
+                None if self.greeting.tls.is_none() => Reason::NotGreeted(Box::new(reason)),
+                None => reason,
+            },
         }
-        result
     }
 
     fn step(&mut self) -> Result<(), Reason> {
@@ -194,6 +209,10 @@ impl Link {
         {
             match self.take_reply()? {
                 None => return Ok(()),
+                // An error and then the end: no answer to the log-in, the connection itself was refused.
+                Some(Err(refusal)) if matches!(self.fill(), Err(Reason::Closed)) => {
+                    return Err(Reason::TurnedAway(refusal));
+                }
                 Some(Err(refusal)) => return Err(Reason::Refused(refusal)),
                 Some(Ok(_)) => self.greeted(answers - 1),
             }
@@ -232,7 +251,7 @@ impl Link {
     fn doing(&self) -> &'static str {
         match &self.phase {
             Phase::Connecting(connecting) => connecting.doing(),
-            Phase::Securing(_) => "the server did not answer the TLS handshake",
+            Phase::Securing(_) => "the server did not answer the TLS handshake; if this port speaks no TLS, use redis://",
             _ => "the server did not answer the log-in",
         }
     }
@@ -275,8 +294,8 @@ fn wire(phase: &Phase) -> Option<&Wire> {
 
 impl Greeting {
     /// Log-in and database, sent ahead of the first command and confirmed before it: a command must not
-    /// run as the wrong user or in the wrong database. Under TLS the first answer also tells that the
-    /// server took our certificate: TLS 1.3 says so only then.
+    /// run as the wrong user or in the wrong database. At least one answer is awaited: only it tells that
+    /// the server lets us in, and under TLS 1.3 that it took our certificate.
     fn new(endpoint: &Endpoint) -> Self {
         let mut greeting = Self::default();
         if let (Some(files), Address::Tcp(host, _)) = (&endpoint.tls, &endpoint.address) {
@@ -292,7 +311,7 @@ impl Greeting {
         if endpoint.database != 0 {
             greeting.add(redis::cmd("SELECT").arg(endpoint.database));
         }
-        if greeting.tls.is_some() && greeting.answers == 0 {
+        if greeting.answers == 0 {
             greeting.add(&redis::cmd("PING"));
         }
         greeting

@@ -92,6 +92,10 @@ pub fn reason(error: io::Error) -> Reason {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "the server's certificate is for another host name: use the name that it was made for"
             }
+            CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+                "the server's certificate is a CA's own: give the server one that the CA has signed, and name the CA \
+                 with ?ca=/path/ca.pem"
+            }
             _ => "the server's certificate cannot be trusted",
         },
         Error::AlertReceived(AlertDescription::CertificateRequired | AlertDescription::HandshakeFailure) => {

@@ -121,10 +121,6 @@ impl Node {
         };
         match self.exchange(encode, budget) {
             Ok((Ok(reply), sent_at)) => Sending::Answered(reply, sent_at),
-            Ok((Err(refusal), _)) if kept == Kept::No && refusal.code == "ERR" && !self.is_linked() => {
-                // Said to a new connection and then hung up: it was no answer to the command.
-                Sending::NotSent(Reason::TurnedAway(refusal), kept)
-            }
             Ok((Err(refusal), _)) => {
                 if refusal.code == "READONLY" {
                     // The primary may be another server now, behind the same name.
@@ -157,13 +153,9 @@ impl Node {
         self.ping(budget.at_most(KNOCK)).is_ok()
     }
 
-    fn is_linked(&mut self) -> bool {
-        self.link.as_mut().is_some_and(Link::is_usable)
-    }
-
     /// Makes sure of a usable link: the one at hand, or a new one.
     fn keep_or_connect(&mut self, budget: Budget) -> std::result::Result<Kept, Reason> {
-        if self.is_linked() {
+        if self.link.as_mut().is_some_and(Link::is_usable) {
             return Ok(Kept::Yes);
         }
         self.link = None;

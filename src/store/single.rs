@@ -2,7 +2,7 @@
 
 use super::{
     Claim, Claimed, Grant, Keys, Line, Loss, Memory, Outcome, Released, Renewed, Store,
-    node::{Answer, Node},
+    node::Node,
     queue::{Place, Queue},
     script::{ACQUIRE, FORCE_RELEASE, GIVE_BACK, RELEASE, RENEW},
 };
@@ -37,13 +37,6 @@ impl Single {
         Self { node: RefCell::new(Node::new(endpoint)), queue: Rc::default() }
     }
 
-    fn grant(&self, answer: &Answer, fence: i64) -> Result<Grant> {
-        match u64::try_from(fence) {
-            Ok(fence) if fence > 0 => Ok(Grant { fence, sent_at: answer.sent_at }),
-            _ => self.nonsense(Operation::Acquire, &answer.reply),
-        }
-    }
-
     /// An answer that none of our scripts gives.
     fn nonsense<T>(&self, operation: Operation, reply: &Reply) -> Result<T> {
         let reason = Reason::Protocol(format!("it answered {}", shape(reply)));
@@ -70,19 +63,20 @@ impl Store for Single {
             self.node.borrow_mut().run(Operation::Acquire, &encode, budget)
         };
         let mut answer = if claim.waits || claim.reservation.is_some() { ask(&long)? } else { ask(&short)? };
-        if !claim.waits && matches!(words(&answer.reply), (b"reserved", _)) {
+        if !claim.waits && matches!(said(&answer.reply), Said::Word(b"reserved", _)) {
             // Perhaps nobody is there to take it: the longer form looks.
             let unanswered_before = answer.may_arrive_again;
             answer = ask(&long)?;
             answer.may_arrive_again |= unanswered_before;
         }
-        let (word, number) = words(&answer.reply);
-        let outcome = match (word, number) {
-            (b"held", Some(fence)) => Outcome::Held(self.grant(&answer, fence)?),
-            (b"contended", Some(left)) => Outcome::Contended(u64::try_from(left).ok().map(Duration::from_millis)),
+        let outcome = match said(&answer.reply) {
+            Said::Number(fence @ 1..) => Outcome::Held(Grant { fence, sent_at: answer.sent_at }),
+            Said::Word(b"contended", Some(left)) => {
+                Outcome::Contended(u64::try_from(left).ok().map(Duration::from_millis))
+            }
             // How long it is kept for a waiter is no reason to wake others.
-            (b"reserved", Some(_)) => Outcome::Contended(None),
-            (b"dead", None) => Outcome::Dead,
+            Said::Word(b"reserved", Some(_)) => Outcome::Contended(None),
+            Said::Word(b"dead", None) => Outcome::Dead,
             _ => return self.nonsense(Operation::Acquire, &answer.reply),
         };
         Ok(Claimed { outcome, may_arrive_again: answer.may_arrive_again })
@@ -94,28 +88,31 @@ impl Store for Single {
             command.arg(floor()).arg(millis(ttl + FENCE_OUTLIVES));
         };
         let answer = self.node.borrow_mut().run(Operation::Renew, &encode, budget)?;
-        match words(&answer.reply) {
-            (b"held", Some(fence)) => Ok(Renewed::Held(self.grant(&answer, fence)?)),
-            (b"lost", Some(taken)) => Ok(Renewed::Lost(loss(taken))),
+        match said(&answer.reply) {
+            Said::Number(fence @ 1..) => Ok(Renewed::Held(Grant { fence, sent_at: answer.sent_at })),
+            Said::Word(b"lost", Some(taken)) => Ok(Renewed::Lost(loss(taken))),
             _ => self.nonsense(Operation::Renew, &answer.reply),
         }
     }
 
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released> {
         let mark = keys.mark(token);
-        let (mark_for, kind) = match memory {
-            Memory::LockLife => (0, ""),
-            Memory::For(span) => (millis(span), ""),
-            Memory::ForGood => (millis(DEAD_MARK), "dead"),
-        };
         let encode = |form, command: &mut Cmd| {
             let command = RELEASE.call(command, form, &[&keys.lock, &mark, &keys.wake, &keys.waiter]).arg(token);
-            command.arg(mark_for).arg(kind);
+            match memory {
+                Memory::LockLife => {}
+                Memory::For(span) => {
+                    command.arg(millis(span));
+                }
+                Memory::ForGood => {
+                    command.arg(millis(DEAD_MARK)).arg("dead");
+                }
+            }
         };
         let answer = self.node.borrow_mut().run(Operation::Release, &encode, budget)?;
-        match words(&answer.reply) {
-            (b"released", None) => Ok(Released::Ours),
-            (b"lost", Some(taken)) => Ok(Released::Lost(loss(taken))),
+        match said(&answer.reply) {
+            Said::Number(1) => Ok(Released::Ours),
+            Said::Word(b"lost", Some(taken)) => Ok(Released::Lost(loss(taken))),
             _ => self.nonsense(Operation::Release, &answer.reply),
         }
     }
@@ -135,9 +132,9 @@ impl Store for Single {
             FORCE_RELEASE.call(command, form, &[&keys.lock, &keys.wake, &keys.waiter]);
         };
         let answer = self.node.borrow_mut().run(Operation::ForceRelease, &encode, budget)?;
-        match words(&answer.reply) {
-            (b"released", None) => Ok(true),
-            (b"lost", Some(_)) => Ok(false),
+        match said(&answer.reply) {
+            Said::Number(1) => Ok(true),
+            Said::Number(0) => Ok(false),
             _ => self.nonsense(Operation::ForceRelease, &answer.reply),
         }
     }
@@ -183,15 +180,25 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A script's answer: a word, and a number if it has one.
-fn words(reply: &Reply) -> (&[u8], Option<i64>) {
+/// A script's answer.
+enum Said<'a> {
+    /// What is asked for most: a fence, or yes and no.
+    Number(u64),
+    /// How it is otherwise, and a number if that has one.
+    Word(&'a [u8], Option<i64>),
+    /// None of our scripts says so.
+    Nonsense,
+}
+
+fn said(reply: &Reply) -> Said<'_> {
     match reply {
+        Value::Int(number) => u64::try_from(*number).map_or(Said::Nonsense, Said::Number),
         Value::Array(items) => match items.as_slice() {
-            [Value::BulkString(word)] => (word, None),
-            [Value::BulkString(word), Value::Int(number)] => (word, Some(*number)),
-            _ => (b"", None),
+            [Value::BulkString(word)] => Said::Word(word, None),
+            [Value::BulkString(word), Value::Int(number)] => Said::Word(word, Some(*number)),
+            _ => Said::Nonsense,
         },
-        _ => (b"", None),
+        _ => Said::Nonsense,
     }
 }
 

@@ -5,7 +5,7 @@
 --       5 TTL of the waiter mark, ms; 0: does not wait  6 the reservation that the caller was handed
 -- Keys 4 and 5 and arguments 5 and 6 are needed only by who waits, or met a reservation.
 --
--- Returns {'held', fence} | {'contended', PTTL} | {'reserved', PTTL} | {'dead'}
+-- Returns the fence | {'contended', PTTL} | {'reserved', PTTL} | {'dead'}
 
 local call = redis.call
 local mark = call('GET', KEYS[3])
@@ -21,7 +21,7 @@ if not call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     end
     local fence = call('GET', KEYS[2])
     if fence and string.sub(fence, 18) == ARGV[1] then
-      return {'held', tonumber(string.sub(fence, 1, 16))}
+      return tonumber(string.sub(fence, 1, 16))
     end
   elseif reserved and KEYS[4] and (holder == ARGV[6] or call('LREM', KEYS[4], 1, holder) == 1) then
     -- The reservation is the caller's, or nobody was there to take it.
@@ -35,9 +35,9 @@ end
 -- The fence is 16 digits, a colon, and the token it was minted for: strings of one length compare as
 -- their numbers do.
 local before = call('SET', KEYS[2], ARGV[3] .. ':' .. ARGV[1], 'PX', ARGV[4], 'GET')
-if not before or before < ARGV[3] then return {'held', tonumber(ARGV[3])} end
+if not before or before < ARGV[3] then return tonumber(ARGV[3]) end
 
 -- A clock behind, or two grants in one microsecond: the fence rises all the same.
 local fence = math.max((tonumber(string.sub(before, 1, 16)) or 0) + 1, tonumber(ARGV[3]))
 call('SET', KEYS[2], string.format('%016.0f:%s', fence, ARGV[1]), 'PX', ARGV[4])
-return {'held', fence}
+return fence

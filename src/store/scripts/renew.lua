@@ -3,7 +3,7 @@
 -- KEYS  1 lock   2 fence
 -- ARGV  1 token  2 TTL, ms  3 floor of the fence: µs of wall time, 16 digits  4 TTL of the fence, ms
 --
--- Returns {'held', fence} | {'lost', taken 0|1}
+-- Returns the fence | {'lost', taken 0|1}
 
 local call = redis.call
 local holder = call('GET', KEYS[1])
@@ -18,10 +18,10 @@ end
 
 local before = call('GET', KEYS[2])
 if before and string.sub(before, 18) == ARGV[1] then
-  return {'held', tonumber(string.sub(before, 1, 16))}
+  return tonumber(string.sub(before, 1, 16))
 end
 
 -- The fence was lost, or a client that mints none took the lock: this owner's fence begins here.
 local fence = math.max((tonumber(string.sub(before or '', 1, 16)) or 0) + 1, tonumber(ARGV[3]))
 call('SET', KEYS[2], string.format('%016.0f:%s', fence, ARGV[1]), 'PX', ARGV[4])
-return {'held', fence}
+return fence

@@ -1,0 +1,168 @@
+//! Taking a lock: one attempt, and what comes between attempts when somebody else has it.
+
+use super::{
+    Lock, registry,
+    state::{Basis, Late},
+    token::Token,
+    validity,
+};
+use crate::{
+    clock::Moment,
+    error::{Error, Result},
+    host::{self, Host, Interrupted},
+    net::{Budget, poll},
+    store::{Claim, Grant, Line, Outcome, jittered},
+};
+use std::{rc::Rc, time::Duration};
+
+/// What one attempt to take the lock came to.
+enum Attempt {
+    Held,
+    /// Another owner has it, for so long at most if nobody renews.
+    Contended(Option<Duration>),
+}
+
+/// Half of this to all of it: how long a waiter sleeps before it looks for itself.
+const LONGEST_SLICE: Duration = Duration::from_secs(2);
+/// How long after a lock's expiry it is worth looking: Redis rounds to milliseconds.
+const AFTER_EXPIRY: Duration = Duration::from_millis(2);
+/// Half of this to all of it: the pause of a waiter while Redis is away.
+const AFTER_A_FAULT: Duration = Duration::from_millis(50);
+
+impl Lock {
+    /// Takes the lock, or extends it if this handle holds it. False: contended until `wait` ended.
+    /// After an error the lock is not held.
+    pub fn acquire(self: &Rc<Self>, wait: Duration, host: &dyn Host) -> Result<bool> {
+        let deadline = Moment::now() + wait;
+        let mut line = None;
+        // A call that ends with a time-out at the deadline may take that long after it, and no longer.
+        let budget = Budget::until(self.timeouts, deadline + self.timeouts.connect + self.timeouts.command);
+        let mut result = self.acquire_by(deadline, budget, &mut line, host);
+        drop(line);
+        // What the host wants is served before the caller learns how it ended, and may end it otherwise.
+        if host::attend(host).is_err() {
+            result = Err(Error::Interrupted);
+        }
+        if result.is_err() && self.state().give_up() {
+            registry::add(self);
+        }
+        if matches!(result, Err(Error::Interrupted)) {
+            // Nobody can be told when this fails; then the end of the request tries again.
+            let _ = self.release_within(budget);
+        }
+        result
+    }
+
+    fn acquire_by(
+        self: &Rc<Self>,
+        deadline: Moment,
+        budget: Budget,
+        line: &mut Option<Box<dyn Line>>,
+        host: &dyn Host,
+    ) -> Result<bool> {
+        if self.state().is_release_owed {
+            self.release_within(budget)?;
+        }
+        let mut reservation = None;
+        loop {
+            let is_last = deadline.is_past();
+            let free_in = match self.attempt(!is_last, reservation.as_deref(), budget) {
+                Ok(Attempt::Held) => return Ok(true),
+                Ok(Attempt::Contended(_)) if deadline.is_past() => return Ok(false),
+                Ok(Attempt::Contended(free_in)) => free_in,
+                Err(error) if deadline.is_past() || !error.is_passing() => {
+                    self.give_back(reservation, budget);
+                    return Err(error);
+                }
+                Err(_) => {
+                    let pause = Moment::now() + jittered(AFTER_A_FAULT);
+                    if let Err(Interrupted) = poll::sleep_with_host(&[], pause.min(deadline), host) {
+                        self.give_back(reservation, budget);
+                        return Err(Error::Interrupted);
+                    }
+                    continue;
+                }
+            };
+            let until = self.try_again_by(free_in).min(deadline);
+            let place = line.get_or_insert_with(|| self.store.line(&self.keys, self.timeouts, deadline));
+            match place.wait(until, host) {
+                Ok(handed) => reservation = handed,
+                Err(Interrupted) => {
+                    self.give_back(place.leave(), budget);
+                    return Err(Error::Interrupted);
+                }
+            }
+            if deadline.is_past() && reservation.is_none() {
+                reservation = place.leave();
+            }
+        }
+    }
+
+    /// When to try again if no release wakes us: when the lock expires, and every so often in case a
+    /// wake-up was lost with the one it was meant for.
+    fn try_again_by(&self, free_in: Option<Duration>) -> Moment {
+        let slice = jittered(LONGEST_SLICE);
+        Moment::now() + free_in.map_or(slice, |free_in| slice.min(free_in + AFTER_EXPIRY))
+    }
+
+    fn give_back(&self, reservation: Option<Vec<u8>>, budget: Budget) {
+        if let Some(reservation) = reservation {
+            // When this fails, its short TTL ends the reservation.
+            let _ = self.store.give_back(&self.keys, &reservation, budget);
+        }
+    }
+
+    fn attempt(self: &Rc<Self>, waits: bool, reservation: Option<&[u8]>, budget: Budget) -> Result<Attempt> {
+        let basis = self.state().basis();
+        let token = match basis {
+            Basis::Same(token) => token,
+            Basis::Fresh => Token::random()?,
+            // If the key still holds the old token it is ours to extend; else this is a new attempt.
+            Basis::Old if self.renew_within(self.ttl, budget)? => return Ok(Attempt::Held),
+            Basis::Old => Token::random()?,
+        };
+        let claim = Claim { token: token.as_bytes(), ttl: self.ttl, waits, reservation };
+        let claimed = self.store.acquire(&self.keys, &claim, budget).inspect_err(|error| {
+            if error.is_unknown() {
+                self.state().may_hold(token.clone());
+                registry::add(self);
+            }
+        })?;
+        if claimed.may_arrive_again {
+            self.state().may_hold(token.clone());
+            registry::add(self);
+        }
+        match claimed.outcome {
+            Outcome::Held(grant) => self.granted(token, grant, budget),
+            Outcome::Contended(free_in) => {
+                self.refused(budget);
+                Ok(Attempt::Contended(free_in))
+            }
+            Outcome::Dead => {
+                self.refused(budget);
+                Ok(Attempt::Contended(Some(Duration::ZERO)))
+            }
+        }
+    }
+
+    fn granted(self: &Rc<Self>, token: Token, grant: Grant, budget: Budget) -> Result<Attempt> {
+        let valid_until = validity::end(grant.sent_at, self.ttl);
+        self.state().hold(token, grant.fence, valid_until);
+        registry::add(self);
+        if valid_until.is_past() {
+            self.release_within(budget)?;
+            return Err(Error::Late);
+        }
+        Ok(Attempt::Held)
+    }
+
+    /// The claim failed. If a copy of it may still arrive, its token is made useless first.
+    fn refused(self: &Rc<Self>, budget: Budget) {
+        let may_arrive = self.state().late == Late::Ours;
+        // When this fails the release stays owed, and the end of the request tries once more.
+        if !may_arrive || self.release_within(budget).is_err() {
+            self.state().refused();
+        }
+        self.settle();
+    }
+}
