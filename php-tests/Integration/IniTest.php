@@ -20,7 +20,7 @@ final class IniTest extends ServerTestCase
         'redis_lease.metrics' => '1',
         'redis_lease.prefix' => 'lock:',
         'redis_lease.release_on_shutdown' => '1',
-        'redis_lease.spin' => '50',
+        'redis_lease.spin' => '100',
         'redis_lease.ttl' => '10',
     ];
 

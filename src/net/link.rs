@@ -118,7 +118,7 @@ impl Link {
         let start = Moment::now();
         loop {
             if let Some(reply) = self.take_reply()? {
-                self.spin.learn(way, Moment::now().since(start));
+                self.spin.learn(spin, Moment::now().since(start));
                 return Ok(reply);
             }
             if way == Way::Spin && Moment::now().since(start) < spin {
@@ -251,7 +251,9 @@ impl Link {
     fn doing(&self) -> &'static str {
         match &self.phase {
             Phase::Connecting(connecting) => connecting.doing(),
-            Phase::Securing(_) => "the server did not answer the TLS handshake; if this port speaks no TLS, use redis://",
+            Phase::Securing(_) => {
+                "the server did not answer the TLS handshake; if this port speaks no TLS, use redis://"
+            }
             _ => "the server did not answer the log-in",
         }
     }

@@ -62,7 +62,18 @@ pub fn sleep_with_host(
 }
 
 fn sleep_with(interests: &[Interest], deadline: Moment, mask: *const libc::sigset_t) -> io::Result<Woken> {
-    let mut fds: Vec<libc::pollfd> = interests.iter().map(pollfd).collect();
+    // One is the common case, and needs no memory of its own.
+    let (mut one, mut many);
+    let fds = match interests {
+        [interest] => {
+            one = [pollfd(interest)];
+            &mut one[..]
+        }
+        interests => {
+            many = interests.iter().map(pollfd).collect::<Vec<_>>();
+            &mut many[..]
+        }
+    };
     let left = deadline.remaining();
     let timeout = libc::timespec {
         tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),

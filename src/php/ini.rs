@@ -51,7 +51,7 @@ static DEFINITIONS: IniEntryDefs<10> = IniEntryDefs::new([
     entry(MAX_HOLD, c"3600", IniEntryPermission::All),
     entry(RELEASE_ON_SHUTDOWN, c"1", IniEntryPermission::All),
     entry(METRICS, c"1", IniEntryPermission::System),
-    entry(SPIN, c"50", IniEntryPermission::All),
+    entry(SPIN, c"100", IniEntryPermission::All),
     IniEntryDef::end(),
 ]);
 
