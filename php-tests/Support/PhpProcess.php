@@ -60,10 +60,20 @@ final class PhpProcess
      */
     public static function start(array $arguments, array $ini = [], bool $extension = true): self
     {
+        return self::startProgram([...self::interpreter($ini, $extension), ...$arguments]);
+    }
+
+    /**
+     * Any other program, kept and watched in the same way.
+     *
+     * @param list<string> $command
+     */
+    public static function startProgram(array $command): self
+    {
         $output = Janitor::path('.out');
         $errors = Janitor::path('.err');
         $process = proc_open(
-            [...self::interpreter($ini, $extension), ...$arguments],
+            $command,
             [0 => ['pipe', 'r'], 1 => ['file', $output, 'w'], 2 => ['file', $errors, 'w']],
             $pipes,
         );
