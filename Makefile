@@ -3,7 +3,7 @@
 # CARGO_TARGET_DIR where cargo builds, and DESTDIR where an installation is staged.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint install uninstall clean
+.PHONY: help build demo test bench lint install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -21,6 +21,11 @@ test: ## cargo tests, loading cost, valgrind, PHPUnit; all against servers of th
 	@tools/setup test
 	@tools/build
 	@tools/test
+
+bench: ## the comparison with other locks, under six minutes; QUICK=1 for a look of one
+	@tools/setup bench
+	@tools/build
+	@tools/bench
 
 lint: ## rustfmt, clippy, php -l and the rules of this repository
 	@tools/setup build
