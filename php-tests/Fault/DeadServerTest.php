@@ -180,6 +180,27 @@ final class DeadServerTest extends TestCase
         });
     }
 
+    public function testASlowResolverIsAskedOnceAndNotByEveryCallAnew(): void
+    {
+        $this->withResolver(function (): void {
+            $worker = Worker::start(<<<'PHP'
+                $lock = new DistributedLock('order:1', 5.0, connection: new Connection('redis://slow.test', 0.02, 0.02));
+                $count = static fn () => [count(scandir('/proc/self/fd')), count(scandir('/proc/self/task'))];
+                thrown(static fn () => $lock->acquire());
+                $before = $count();
+                for ($i = 0; $i < 50; $i++) {
+                    thrown(static fn () => $lock->acquire());
+                }
+                say([$before, $count()]);
+                PHP);
+            [$before, $after] = $worker->hear();
+            $worker->kill();
+
+            self::assertLessThanOrEqual($before[0] + 2, $after[0], 'descriptors');
+            self::assertLessThanOrEqual($before[1] + 2, $after[1], 'threads');
+        });
+    }
+
     public function testANameThatDoesNotExistIsSaidToBeTheTrouble(): void
     {
         $lock = new DistributedLock('order:1', 5.0, connection: new Connection('redis://no-such-host.invalid', 1.0, 1.0));
