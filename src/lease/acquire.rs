@@ -163,6 +163,5 @@ impl Lock {
         if !may_arrive || self.release_within(budget).is_err() {
             self.state().refused();
         }
-        self.settle();
     }
 }

@@ -8,7 +8,11 @@ use crate::{
     net::{Budget, Timeouts},
     store::{Keys, Released, Renewed, Store},
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
 
 /// A handle on the lock on one resource.
 pub struct Lock {
@@ -18,6 +22,7 @@ pub struct Lock {
     pub(super) timeouts: Timeouts,
     /// Never borrowed across a question to the store.
     state: RefCell<State>,
+    pub(super) is_registered: Cell<bool>,
 }
 
 /// How a critical section ended.
@@ -32,12 +37,17 @@ pub enum Ending {
 impl Lock {
     /// A handle that holds nothing yet.
     pub fn new(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts) -> Rc<Self> {
-        Rc::new(Self { store, keys, ttl, timeouts, state: RefCell::new(State::new(None)) })
+        Self::with_state(store, keys, ttl, timeouts, State::new(None))
     }
 
     /// A handle bound to a token that exists already; it does not hold until Redis has said so.
     pub fn restore(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts, token: Token) -> Rc<Self> {
-        Rc::new(Self { store, keys, ttl, timeouts, state: RefCell::new(State::new(Some(token))) })
+        Self::with_state(store, keys, ttl, timeouts, State::new(Some(token)))
+    }
+
+    fn with_state(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts, state: State) -> Rc<Self> {
+        let (state, is_registered) = (RefCell::new(state), Cell::new(false));
+        Rc::new(Self { store, keys, ttl, timeouts, state, is_registered })
     }
 
     /// Extends the lease to at least `ttl` from now. False: lost. An error leaves what is known as it was.
@@ -55,7 +65,6 @@ impl Lock {
             }
             Renewed::Lost(_) => {
                 self.state().lost();
-                self.settle();
                 Ok(false)
             }
         }
@@ -72,7 +81,6 @@ impl Lock {
         registry::add(self);
         let released = self.store.release(&self.keys, token.as_bytes(), memory, budget)?;
         self.state().end();
-        self.settle();
         Ok(released == Released::Ours)
     }
 
@@ -92,9 +100,7 @@ impl Lock {
 
     /// Hands the lease over: returns its token, and nothing here releases it any more.
     pub fn detach(self: &Rc<Self>) -> Option<Token> {
-        let token = self.state().detach();
-        self.settle();
-        token
+        self.state().detach()
     }
 
     /// Gives back what is still owed, by `by` at the latest, and tells nobody: for the moments when
@@ -105,7 +111,7 @@ impl Lock {
         }
         // That was the last try: the destructors that follow a request's end must not begin again.
         self.state().end();
-        self.settle();
+        registry::remove(self);
     }
 
     /// When a release that begins now and tells nobody must be over.
@@ -123,7 +129,6 @@ impl Lock {
         let is_removed = self.store.force_release(&self.keys, Budget::new(self.timeouts))?;
         // Whoever's it was: nobody holds it now, this handle neither.
         self.state().force_released();
-        self.settle();
         Ok(is_removed)
     }
 
@@ -150,12 +155,6 @@ impl Lock {
     /// How long one release may be asked for again: this call, and one more at the end of the request.
     fn retries(&self) -> Duration {
         (self.timeouts.connect + self.timeouts.command) * 2 + Duration::from_secs(1)
-    }
-
-    pub(super) fn settle(self: &Rc<Self>) {
-        if !self.state().owes() {
-            registry::remove(self);
-        }
     }
 
     /// The state, emptied first in a process that only inherited it.

@@ -1,5 +1,5 @@
-//! The locks of this thread that owe Redis a release, so that the end of a request can give them back
-//! even when no destructor runs.
+//! The handles of this thread that have taken a lock, or may have, so that the end of a request can give
+//! back what they still owe even when no destructor runs.
 
 use super::Lock;
 use std::{
@@ -9,30 +9,34 @@ use std::{
 };
 
 thread_local! {
-    static OWING: RefCell<HashMap<*const Lock, Weak<Lock>>> = RefCell::default();
+    static USED: RefCell<HashMap<*const Lock, Weak<Lock>>> = RefCell::default();
 }
 
-/// Notes that `lock` owes a release.
+/// Notes a handle from its first lease to its end.
 pub fn add(lock: &Rc<Lock>) {
-    OWING.with_borrow_mut(|owing| owing.insert(Rc::as_ptr(lock), Rc::downgrade(lock)));
+    if !lock.is_registered.replace(true) {
+        USED.with_borrow_mut(|used| used.insert(Rc::as_ptr(lock), Rc::downgrade(lock)));
+    }
 }
 
-/// Notes that `lock` owes nothing any more.
+/// Forgets a handle.
 pub fn remove(lock: &Rc<Lock>) {
-    // At the end of a thread the registry may be gone before the last lock.
-    let _ = OWING.try_with(|owing| owing.borrow_mut().remove(&Rc::as_ptr(lock)));
+    if lock.is_registered.replace(false) {
+        // At the end of a thread the registry may be gone before the last handle.
+        let _ = USED.try_with(|used| used.borrow_mut().remove(&Rc::as_ptr(lock)));
+    }
 }
 
 /// Ends every lease of this thread: gives it back, or with `release` false leaves it to its TTL.
 pub fn release_all(release: bool) {
-    let owing = OWING.with_borrow_mut(std::mem::take);
-    let locks: Vec<Rc<Lock>> = owing.into_values().filter_map(|lock| lock.upgrade()).collect();
+    let locks: Vec<Rc<Lock>> = USED.with_borrow(|used| used.values().filter_map(Weak::upgrade).collect());
     let Some(by) = locks.iter().map(|lock| lock.release_by()).min() else { return };
     for lock in locks {
         if release {
             lock.abandon(by);
         } else {
             lock.detach();
+            remove(&lock);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use rand::{TryRng, rngs::SysRng};
+use std::rc::Rc;
 use thiserror::Error;
 
 /// The longest token taken from elsewhere, in bytes.
@@ -11,7 +12,7 @@ const RESERVED: &[u8] = b"reserved:";
 
 /// The value that a lock's owner stored in it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(Box<[u8]>);
+pub struct Token(Rc<[u8]>);
 
 /// Why bytes cannot be a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

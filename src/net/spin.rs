@@ -89,14 +89,15 @@ impl Spin {
             (_, None) => Way::Sleep,
             _ => Way::Spin,
         };
+        let is_judged = self.is_trial && other.is_some();
         let next = match self.way {
             // A trial is judged, and the first one is followed by one of the other way.
-            _ if self.is_trial && other.is_some() => better,
+            _ if is_judged => better,
             Way::Sleep if is_far => Way::Sleep,
             Way::Sleep => Way::Spin,
             Way::Spin => Way::Sleep,
         };
-        self.is_trial = !is_far && !(self.is_trial && other.is_some());
+        self.is_trial = !is_far && !is_judged;
         self.left = if self.is_trial { TRIAL } else { TURN };
         if next != self.way {
             (self.way, self.other, self.run_out) = (next, Some(this), 0);

@@ -55,7 +55,7 @@ impl Store for Single {
         let ask = |keys: &[&[u8]]| {
             let encode = |form, command: &mut Cmd| {
                 let command = ACQUIRE.call(command, form, keys).arg(claim.token).arg(millis(claim.ttl));
-                command.arg(floor()).arg(millis(claim.ttl + FENCE_OUTLIVES));
+                command.arg(&floor()).arg(millis(claim.ttl + FENCE_OUTLIVES));
                 if keys.len() > short.len() {
                     command.arg(waiting).arg(claim.reservation.unwrap_or_default());
                 }
@@ -85,7 +85,7 @@ impl Store for Single {
     fn renew(&self, keys: &Keys, token: &[u8], ttl: Duration, budget: Budget) -> Result<Renewed> {
         let encode = |form, command: &mut Cmd| {
             let command = RENEW.call(command, form, &[&keys.lock, &keys.fence]).arg(token).arg(millis(ttl));
-            command.arg(floor()).arg(millis(ttl + FENCE_OUTLIVES));
+            command.arg(&floor()).arg(millis(ttl + FENCE_OUTLIVES));
         };
         let answer = self.node.borrow_mut().run(Operation::Renew, &encode, budget)?;
         match said(&answer.reply) {
@@ -172,8 +172,14 @@ fn loss(taken: i64) -> Loss {
 }
 
 /// The floor of a fence, as it is at this sending: 16 digits.
-fn floor() -> String {
-    format!("{:016}", clock::wall_micros().min(MAX_FLOOR))
+fn floor() -> [u8; 16] {
+    let mut rest = clock::wall_micros().min(MAX_FLOOR);
+    let mut digits = [b'0'; 16];
+    for digit in digits.iter_mut().rev() {
+        *digit += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    digits
 }
 
 fn millis(span: Duration) -> u64 {
