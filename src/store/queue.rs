@@ -55,9 +55,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Queue {
-    /// Closes the idle link.
+    /// Closes the idle link. The next one may be to a server that lets us block.
     pub fn close(&mut self) {
-        self.idle = None;
+        *self = Self::default();
     }
 
     /// Why waiting polls on this server, told once.
