@@ -56,13 +56,15 @@ final class Process
     }
 
     /**
-     * The start of a command line: every process of a measurement has the same modules.
+     * The start of a command line: every process of a measurement has the same modules. Peers wait for an
+     * answer for ever, so on an overloaded machine we wait long too.
      *
      * @param array<string, string> $ini
      * @return list<string>
      */
     public static function php(array $ini = []): array
     {
+        $ini += ['redis_lease.connect_timeout' => '10', 'redis_lease.command_timeout' => '10'];
         $command = [PHP_BINARY, '-d', 'extension=' . getenv('REDIS_LEASE_SO')];
         foreach ($ini as $name => $value) {
             array_push($command, '-d', "$name=$value");

@@ -8,19 +8,19 @@ use RedisLease\Tests\Support\RedisServer;
 
 /**
  * Cycles of several processes in interleaved rounds: in each round every process has its turn, in an order
- * that changes, so that whatever else the machine does meets all alike. A round in which other programs took
- * much of the machine is run again, as often as there are rounds at most.
+ * that changes, so that whatever else the machine does meets all alike. Where other programs disturb many
+ * rounds, half as many again are run, and the least disturbed are kept.
  */
 final class Rounds
 {
-    /** Of all processors' time, what others may take. */
+    /** Of all processors' time, what others may take in a round that counts as undisturbed. */
     private const QUIET = 0.05;
 
-    /** How many rounds were thrown away since others took too much, and how many such were kept. */
-    public int $repeated = 0;
-    public int $disturbed = 0;
     /** @var array<string, list<array{wall: float, client: float, server: float}>> µs per cycle, a round each */
     private array $samples = [];
+    private int $run = 0;
+    /** The others' share of the machine in the most disturbed round that was kept. */
+    private float $others = 0.0;
 
     /**
      * @param array<string, Process> $processes
@@ -36,23 +36,22 @@ final class Rounds
         bool $watchesOthers = true,
     ) {
         $names = array_keys($processes);
-        $this->samples = array_fill_keys($names, []);
-        for ($round = -$warmUp; $round < $rounds;) {
+        $most = $watchesOthers ? intdiv($rounds * 3, 2) : $rounds;
+        $results = $quiet = [];
+        for ($round = -$warmUp; $round < $most && count($quiet) < $rounds; $round++) {
             shuffle($names);
-            [$samples, $others] = self::round($server, $processes, $names, $cycles);
-            if ($round >= 0 && $others > self::QUIET) {
-                if ($watchesOthers && $this->repeated < $rounds) {
-                    $this->repeated++;
-                    continue;
-                }
-                $this->disturbed++;
-            }
+            $result = self::round($server, $processes, $names, $cycles);
             if ($round >= 0) {
-                foreach ($samples as $name => $sample) {
-                    $this->samples[$name][] = $sample;
-                }
+                $results[] = $result;
+                $quiet = array_filter($results, static fn (array $result) => $result[1] <= self::QUIET);
             }
-            $round++;
+        }
+        $this->run = count($results);
+        usort($results, static fn (array $one, array $other) => $one[1] <=> $other[1]);
+        $kept = array_slice($results, 0, $rounds);
+        $this->others = max(0.0, end($kept)[1]);
+        foreach (array_keys($processes) as $name) {
+            $this->samples[$name] = array_column(array_column($kept, 0), $name);
         }
     }
 
@@ -102,10 +101,9 @@ final class Rounds
     public function disturbance(): string
     {
         return sprintf(
-            '%d rounds were run again since other programs took more than %d %% of the machine, %d such were kept.',
-            $this->repeated,
-            100 * self::QUIET,
-            $this->disturbed,
+            '%s Other programs took %.0f %% of the machine at most.',
+            $this->run > $this->rounds ? " Of $this->run rounds the least disturbed were kept." : '',
+            100 * $this->others,
         );
     }
 

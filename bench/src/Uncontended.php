@@ -68,7 +68,7 @@ final class Uncontended
         return new Rounds(
             $this->contest->server,
             $processes,
-            $this->contest->rounds(31, 9),
+            $this->contest->rounds(25, 9),
             $this->contest->rounds(300, 100),
             watchesOthers: !$this->contest->isQuick,
         );
