@@ -8,12 +8,12 @@ namespace RedisLease\Tests\Support;
 final class Proc
 {
     /**
-     * Seconds in which this process was ready to run and had no CPU, since it began: no call is to be
+     * Seconds in which the process was ready to run and had no CPU, since it began: no call is to be
      * blamed for that. 0.0 where the kernel does not count.
      */
-    public static function runDelay(): float
+    public static function runDelay(int|string $pid = 'self'): float
     {
-        $counts = @file_get_contents('/proc/self/schedstat');
+        $counts = @file_get_contents("/proc/$pid/schedstat");
 
         return $counts === false ? 0.0 : (int) explode(' ', $counts)[1] / 1e9;
     }
@@ -38,6 +38,6 @@ final class Proc
         $delay = self::runDelay();
         [$result, $seconds] = timed($action);
 
-        return [$result, max(0.0, $seconds - (self::runDelay() - $delay))];
+        return [$result, max(0.0, $seconds - max(0.0, self::runDelay() - $delay))];
     }
 }
