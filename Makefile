@@ -3,10 +3,10 @@
 # CARGO_TARGET_DIR where cargo builds, and DESTDIR where an installation is staged.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint install uninstall clean
+.PHONY: help build demo test torture test-zts bench lint install uninstall clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 build: ## the extension, target/release/libredis_lease.so
 	@tools/setup build
@@ -21,6 +21,15 @@ test: ## cargo tests, loading cost, valgrind, PHPUnit; all against servers of th
 	@tools/setup test
 	@tools/build
 	@tools/test
+
+torture: ## workers, server and network that fail at random, for SECONDS=60, with SEED if given
+	@tools/setup test
+	@tools/build
+	@tools/torture
+
+test-zts: ## PHPUnit on a PHP with thread safety, built from Debian's source once (five minutes)
+	@tools/setup test
+	@tools/test-zts
 
 bench: ## the comparison with other locks, under six minutes; QUICK=1 for a look of one
 	@tools/setup bench

@@ -10,7 +10,7 @@ use RedisLease\Tests\torture\Run;
 
 /**
  * Workers and a server that are killed, stopped and cut off from each other, for a few seconds here and for longer with
- * `make torture`. The environment may set SEED and SECONDS; the seed is printed.
+ * `make torture`. The environment may set SEED and TORTURE_SECONDS; the seed is printed.
  */
 final class TortureTest extends TestCase
 {
@@ -22,11 +22,12 @@ final class TortureTest extends TestCase
             self::markTestSkipped('PHP was built without pcntl');
         }
         $seed = (int) (getenv('SEED') ?: random_int(1, 999_999));
-        $seconds = (float) (getenv('SECONDS') ?: self::SECONDS);
-        fwrite(STDERR, "\ntorture: SEED=$seed SECONDS=$seconds\n");
+        $seconds = (float) (getenv('TORTURE_SECONDS') ?: self::SECONDS);
+        fwrite(STDERR, "\ntorture: SEED=$seed, $seconds s\n");
         $events = (new Run($seed, $seconds))->history();
-        if (getenv('HISTORY')) {
-            file_put_contents(getenv('HISTORY'), implode("\n", array_map(json_encode(...), $events)) . "\n");
+        $file = getenv('HISTORY');
+        if ($file !== false) {
+            file_put_contents($file, implode("\n", array_map(json_encode(...), $events)) . "\n");
         }
         $checker = new Checker($events);
         foreach ($checker->counts() as $what => $count) {
