@@ -8,7 +8,7 @@ use crate::{
     net::{
         Budget, Link, Timeouts,
         dsn::Endpoint,
-        poll::{self, Woken},
+        poll::{self, Interest, Woken},
     },
 };
 use redis::Value;
@@ -33,6 +33,8 @@ pub struct Place {
     /// When the wait ends.
     deadline: Moment,
     link: Option<Link>,
+    /// When a link under way must be made.
+    connect_by: Moment,
     /// A BLPOP is under way on the link.
     is_queued: bool,
     /// The next pause, while there is no place in the line to be had.
@@ -49,7 +51,8 @@ enum Seen {
 }
 
 /// How long the server lets us block at most, lest it keep the place of a client that the network lost.
-const LONGEST_BLOCK: Duration = Duration::from_secs(5);
+/// Who blocks again is the last in the line.
+const LONGEST_BLOCK: Duration = Duration::from_secs(60);
 /// Pause after the first try without a place in the line; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -84,12 +87,13 @@ impl Place {
             key: key.to_vec(),
             deadline,
             link: queue.borrow_mut().idle.take(),
+            connect_by: deadline,
             is_queued: false,
             pause: FIRST_PAUSE,
         }
     }
 
-    /// Takes a place in the line, unless it has one. False when that is not possible now.
+    /// Takes a place in the line, or goes on doing so. False when that is not possible now.
     fn join(&mut self) -> bool {
         if self.is_queued {
             return true;
@@ -97,18 +101,37 @@ impl Place {
         if self.queue.borrow().refusal.is_some() {
             return false;
         }
-        if !self.link.as_mut().is_some_and(Link::is_usable) {
-            let budget = Budget::until(self.timeouts, self.deadline);
-            self.link = Link::connect(&self.endpoint, budget.connect_by()).ok();
+        if self.link.as_mut().is_some_and(|link| link.is_open() && !link.is_usable()) {
+            self.link = None;
+        }
+        if self.link.is_none() {
+            self.connect_by = Budget::until(self.timeouts, self.deadline).connect_by();
+            self.link = Link::begin(&self.endpoint, self.connect_by).ok();
         }
         let Some(link) = &mut self.link else { return false };
-        let longest = LONGEST_BLOCK.min(self.deadline.remaining() + Duration::from_millis(500));
-        link.queue(redis::cmd("BLPOP").arg(&self.key).arg(longest.as_secs_f64()));
-        self.is_queued = link.advance().is_ok();
-        self.is_queued
+        if link.advance().is_err() || (!link.is_open() && self.connect_by.is_past()) {
+            self.link = None;
+            return false;
+        }
+        if link.is_open() {
+            let longest = LONGEST_BLOCK.min(self.deadline.remaining() + Duration::from_millis(500));
+            link.queue(redis::cmd("BLPOP").arg(&self.key).arg(longest.as_secs_f64()));
+            self.is_queued = link.advance().is_ok();
+            return self.is_queued;
+        }
+        true
+    }
+
+    /// When to look again even if nothing became ready.
+    fn wake_by(&self, until: Moment) -> Moment {
+        let Some(link) = self.link.as_ref().filter(|link| !link.is_open()) else { return until };
+        link.wake_by().map_or(self.connect_by, |wake| wake.min(self.connect_by)).min(until)
     }
 
     fn look(&mut self) -> Seen {
+        if !self.is_queued {
+            return Seen::Nothing;
+        }
         let Some(link) = &mut self.link else { return Seen::Failed };
         let reply = match link.advance().and_then(|()| link.take_reply()) {
             Ok(None) => return Seen::Nothing,
@@ -142,38 +165,41 @@ impl Place {
         self.is_queued = false;
     }
 
-    /// Without a place in the line: sleeps, longer each time.
-    fn rest(&mut self, until: Moment, host: &dyn Host) -> Result<(), Interrupted> {
+    /// Without a place in the line: when to try again, later each time.
+    fn next_try(&mut self, until: Moment) -> Moment {
         let pause = jittered(self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        // Nothing is watched, so only the time can end it.
-        let _ = poll::sleep_with_host(&[], until.min(Moment::now() + pause), host)?;
-        Ok(())
+        until.min(Moment::now() + pause)
     }
 }
 
 impl Line for Place {
     fn wait(&mut self, until: Moment, host: &dyn Host) -> Result<Option<Vec<u8>>, Interrupted> {
+        let mut until = until;
+        let mut has_place = true;
         loop {
             let seen = if self.join() { self.look() } else { Seen::Failed };
             match seen {
                 Seen::Reservation(reservation) => return Ok(Some(reservation)),
                 Seen::Ended if until.is_past() => return Ok(None),
                 Seen::Ended => continue,
-                Seen::Failed => return self.rest(until, host).map(|()| None),
-                Seen::Nothing => {}
+                Seen::Nothing | Seen::Failed => {}
             }
-            let Some(interest) = self.link.as_ref().map(Link::interest) else { continue };
-            match poll::sleep_with_host(&[interest], until, host)? {
-                Ok(Woken::Ready | Woken::Signal) => {}
-                Ok(Woken::Deadline) => return Ok(None),
+            if has_place && !self.is_queued {
+                has_place = false;
+                until = self.next_try(until);
+            }
+            let interest = self.link.as_ref().map_or(Interest::NONE, Link::interest);
+            match poll::sleep_with_host(&[interest], self.wake_by(until), host)? {
+                Ok(Woken::Deadline) if until.is_past() => return Ok(None),
+                Ok(_) => {}
                 Err(_) => self.drop_link(),
             }
         }
     }
 
     fn leave(&mut self) -> Option<Vec<u8>> {
-        let seen = if self.is_queued { self.look() } else { Seen::Nothing };
+        let seen = self.look();
         // A block that is still under way ends with its link, and so does its place in the line.
         if self.is_queued {
             self.drop_link();
