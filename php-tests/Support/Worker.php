@@ -65,6 +65,12 @@ final class Worker
         }
     }
 
+    /** Whether hear() has something to give at once. */
+    public function hasSaid(): bool
+    {
+        return substr_count($this->process->output(), "\n") > $this->heard;
+    }
+
     public function say(mixed $message = null): void
     {
         $this->process->write(json_encode($message, JSON_THROW_ON_ERROR) . "\n");
