@@ -3,7 +3,7 @@
 //! need, and keeps the two from settling on one. So both ways are tried in turns on every link, and
 //! spinning must win by a margin.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 /// How a reply is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Spin {
             latest: Latest::default(),
             other: None,
             run_out: 0,
-            is_possible: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
+            is_possible: has_two_processors(),
         }
     }
 
@@ -104,6 +104,12 @@ impl Spin {
             self.latest = Latest::default();
         }
     }
+}
+
+/// Asked once: the answer takes reading half a dozen files.
+fn has_two_processors() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| std::thread::available_parallelism().is_ok_and(|count| count.get() > 1))
 }
 
 /// The latest eight times.
