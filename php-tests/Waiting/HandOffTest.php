@@ -101,7 +101,7 @@ final class HandOffTest extends WaitingTestCase
         $came = Outcome::now();
         eventually(static fn () => Outcome::now() - $came > 3.0, 'three seconds have passed');
         [$second] = self::lineUp(1);
-        eventually(static fn () => Outcome::now() - $came > 6.5, 'six and a half seconds have passed');
+        eventually(static fn () => Outcome::now() - $came > 5.6, 'more than five seconds have passed');
 
         $owner->release();
 

@@ -186,12 +186,12 @@ final class SignalsTest extends WaitingTestCase
     public function testATimeLimitIsNoLimitOfTheWait(): void
     {
         $owner = $this->heldLock('order:1');
-        $waiter = self::waiter(prepare: 'set_time_limit(1);')->ready()->wait(2.5);
+        $waiter = self::waiter(prepare: 'set_time_limit(1);')->ready()->wait(1.7);
         self::awaitBlocked(1);
         if (!PHP_ZTS) {
             $outcome = $waiter->outcome();
             self::assertFalse($outcome->answer, 'it survived');
-            self::assertGreaterThanOrEqual(2.5, $outcome->seconds);
+            self::assertGreaterThanOrEqual(1.7, $outcome->seconds);
         } else {
             $code = $waiter->process->wait();
             self::assertStringContainsString('Maximum execution time', $waiter->process->errors());
