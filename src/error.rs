@@ -76,6 +76,8 @@ pub enum Operation {
     ForceRelease,
     /// Pass a reservation on.
     GiveBack,
+    /// End a wait on the server.
+    Unblock,
 }
 
 impl Operation {
@@ -133,6 +135,7 @@ impl std::fmt::Display for Operation {
             Self::Release => "release",
             Self::Owner => "owner",
             Self::ForceRelease => "forceRelease",
+            Self::Unblock => "ending a wait",
             Self::GiveBack => "giving a reservation back",
         })
     }

@@ -79,10 +79,21 @@ impl Link {
         matches!(self.phase, Phase::Open(_))
     }
 
+    /// Whether this process made it, and has not merely inherited it.
+    pub fn is_ours(&self) -> bool {
+        self.pid == process::id()
+    }
+
+    /// Tells the server that nothing more comes. It ends a command that blocks; what it had to say before
+    /// can still be read, until the end of the stream.
+    pub fn end_sending(&mut self) -> Result<(), Reason> {
+        wire(&self.phase).map_or(Err(Reason::Closed), Wire::end_sending)
+    }
+
     /// Whether an open link may carry the next command: made by this process, alive as far as can be
     /// told without a round trip, and with no byte on it that belongs to an earlier command.
     pub fn is_usable(&mut self) -> bool {
-        let is_idle = self.pid == process::id() && self.inbox.is_empty() && self.outbox.is_empty();
+        let is_idle = self.is_ours() && self.inbox.is_empty() && self.outbox.is_empty();
         match &mut self.phase {
             Phase::Open(wire) => is_idle && wire.is_flushed() && wire.is_quiet(),
             _ => false,

@@ -6,6 +6,7 @@ use socket2::Socket;
 use std::{
     io::{self, Read, Write},
     mem::MaybeUninit,
+    net::Shutdown,
     os::fd::AsRawFd,
 };
 
@@ -99,6 +100,11 @@ impl Wire {
         }
         let mut byte = [MaybeUninit::uninit()];
         matches!(self.socket.peek(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Tells the peer that nothing more comes; what it has still to say can be read.
+    pub fn end_sending(&self) -> Result<(), Reason> {
+        self.socket.shutdown(Shutdown::Write).map_err(Reason::Io)
     }
 
     /// What to poll for, with or without bytes of ours still to be sent.

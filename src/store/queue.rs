@@ -1,13 +1,13 @@
 //! Waiting for a lock on one server: blocked on its wake list, on a link of its own, so that the main
 //! link stays free for another try and giving up can close this one.
 
-use super::{Line, jittered};
+use super::{Line, jittered, node::Node};
 use crate::{
     clock::Moment,
+    error::Operation,
     host::{Host, Interrupted},
     net::{
         Budget, Link, Timeouts,
-        dsn::Endpoint,
         poll::{self, Interest, Woken},
     },
 };
@@ -18,7 +18,7 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 #[derive(Default)]
 pub struct Queue {
     /// A link whose last wait was answered, kept for the next.
-    idle: Option<Link>,
+    idle: Option<(Link, Id)>,
     /// Why the server does not let us block, once it has said so.
     refusal: Option<String>,
     is_refusal_told: bool,
@@ -27,7 +27,6 @@ pub struct Queue {
 /// A place in the line for one lock.
 pub struct Place {
     queue: Rc<RefCell<Queue>>,
-    endpoint: Endpoint,
     timeouts: Timeouts,
     key: Vec<u8>,
     /// When the wait ends.
@@ -37,8 +36,23 @@ pub struct Place {
     connect_by: Moment,
     /// A BLPOP is under way on the link.
     is_queued: bool,
+    /// The link's number on the server, once it has said it: what ends a BLPOP from outside.
+    id: Id,
+    /// The main link's node, free while we wait.
+    node: Rc<RefCell<Node>>,
     /// The next pause, while there is no place in the line to be had.
     pause: Duration,
+}
+
+/// What is known of a link's number on the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Id {
+    Unasked,
+    /// Asked for, and not answered yet.
+    Asked,
+    Known(i64),
+    /// The server does not tell.
+    Untold,
 }
 
 /// What a look at the link shows.
@@ -53,6 +67,8 @@ enum Seen {
 /// How long the server lets us block at most, lest it keep the place of a client that the network lost.
 /// Who blocks again is the last in the line.
 const LONGEST_BLOCK: Duration = Duration::from_secs(60);
+/// How long the last answer is awaited when a place is given up: a round trip or two, as a rule.
+const LAST_LOOK: Duration = Duration::from_millis(30);
 /// Pause after the first try without a place in the line; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -75,18 +91,20 @@ impl Place {
     /// A place in the line for the lock whose wake list is `key`, not taken yet.
     pub fn new(
         queue: &Rc<RefCell<Queue>>,
-        endpoint: &Endpoint,
+        node: &Rc<RefCell<Node>>,
         key: &[u8],
         timeouts: Timeouts,
         deadline: Moment,
     ) -> Self {
+        let (link, id) = queue.borrow_mut().idle.take().unzip();
         Self {
             queue: Rc::clone(queue),
-            endpoint: endpoint.clone(),
+            node: Rc::clone(node),
             timeouts,
             key: key.to_vec(),
             deadline,
-            link: queue.borrow_mut().idle.take(),
+            link,
+            id: id.unwrap_or(Id::Unasked),
             connect_by: deadline,
             is_queued: false,
             pause: FIRST_PAUSE,
@@ -95,6 +113,10 @@ impl Place {
 
     /// Takes a place in the line, or goes on doing so. False when that is not possible now.
     fn join(&mut self) -> bool {
+        if self.link.as_ref().is_some_and(|link| !link.is_ours()) {
+            // A signal handler forked, and this is the child: the place is its parent's.
+            self.drop_link();
+        }
         if self.is_queued {
             return true;
         }
@@ -106,7 +128,8 @@ impl Place {
         }
         if self.link.is_none() {
             self.connect_by = Budget::until(self.timeouts, self.deadline).connect_by();
-            self.link = Link::begin(&self.endpoint, self.connect_by).ok();
+            self.link = Link::begin(self.node.borrow().endpoint(), self.connect_by).ok();
+            self.id = Id::Unasked;
         }
         let Some(link) = &mut self.link else { return false };
         if link.advance().is_err() || (!link.is_open() && self.connect_by.is_past()) {
@@ -115,6 +138,10 @@ impl Place {
         }
         if link.is_open() {
             let longest = LONGEST_BLOCK.min(self.deadline.remaining() + Duration::from_millis(500));
+            if self.id == Id::Unasked {
+                link.queue(redis::cmd("CLIENT").arg("ID"));
+                self.id = Id::Asked;
+            }
             link.queue(redis::cmd("BLPOP").arg(&self.key).arg(longest.as_secs_f64()));
             self.is_queued = link.advance().is_ok();
             return self.is_queued;
@@ -141,6 +168,10 @@ impl Place {
                 return Seen::Failed;
             }
         };
+        if self.id == Id::Asked {
+            self.id = if let Ok(Value::Int(id)) = reply { Id::Known(id) } else { Id::Untold };
+            return self.look();
+        }
         self.is_queued = false;
         match reply {
             Ok(Value::Nil) => Seen::Ended,
@@ -158,6 +189,20 @@ impl Place {
                 Seen::Failed
             }
         }
+    }
+
+    /// Has the server end our BLPOP, so that it answers at once: with nothing, or with the reservation that it
+    /// has handed over in this very moment. Where it does not do that for us, the end of what we send ends the
+    /// block too, but a reservation handed over just before is lost with the link, if rarely.
+    fn end_block(&mut self) -> bool {
+        if let Id::Known(id) = self.id {
+            let budget = Budget::until(self.timeouts, Moment::now() + LAST_LOOK);
+            let unblock = |_, command: &mut redis::Cmd| command.clone_from(redis::cmd("CLIENT").arg("UNBLOCK").arg(id));
+            if self.node.borrow_mut().run(Operation::Unblock, &unblock, budget).is_ok() {
+                return true;
+            }
+        }
+        self.link.as_mut().is_some_and(|link| link.end_sending().is_ok())
     }
 
     fn drop_link(&mut self) {
@@ -199,8 +244,19 @@ impl Line for Place {
     }
 
     fn leave(&mut self) -> Option<Vec<u8>> {
-        let seen = self.look();
-        // A block that is still under way ends with its link, and so does its place in the line.
+        if self.link.as_ref().is_some_and(|link| !link.is_ours()) {
+            self.drop_link();
+        }
+        let mut seen = self.look();
+        if self.is_queued && self.end_block() {
+            let by = Moment::now() + LAST_LOOK;
+            while self.is_queued && !by.is_past() {
+                let interest = self.link.as_ref().map_or(Interest::NONE, Link::interest);
+                // An error shows at the look.
+                let _ = poll::sleep(&[interest], by);
+                seen = self.look();
+            }
+        }
         if self.is_queued {
             self.drop_link();
         }
@@ -218,7 +274,7 @@ impl Drop for Place {
             && !self.is_queued
             && link.is_usable()
         {
-            self.queue.borrow_mut().idle = Some(link);
+            self.queue.borrow_mut().idle = Some((link, self.id));
         }
     }
 }

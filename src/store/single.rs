@@ -27,14 +27,14 @@ const RESERVED: &[u8] = b"reserved:";
 
 /// One server.
 pub struct Single {
-    node: RefCell<Node>,
+    node: Rc<RefCell<Node>>,
     queue: Rc<RefCell<Queue>>,
 }
 
 impl Single {
     /// A store on the server at `endpoint`, which is not connected to yet.
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { node: RefCell::new(Node::new(endpoint)), queue: Rc::default() }
+        Self { node: Rc::new(RefCell::new(Node::new(endpoint))), queue: Rc::default() }
     }
 
     /// An answer that none of our scripts gives.
@@ -140,8 +140,7 @@ impl Store for Single {
     }
 
     fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line> {
-        let node = self.node.borrow();
-        Box::new(Place::new(&self.queue, node.endpoint(), &keys.wake, timeouts, deadline))
+        Box::new(Place::new(&self.queue, &self.node, &keys.wake, timeouts, deadline))
     }
 
     fn give_back(&self, keys: &Keys, reservation: &[u8], budget: Budget) -> Result<()> {
