@@ -84,6 +84,13 @@ impl Lock {
         Ok(released == Released::Ours)
     }
 
+    /// Ends an inner critical section: says whether the lease covers it, and leaves the lock to the outer one.
+    pub fn conclude_inner(&self) -> Ending {
+        let state = self.state();
+        let is_covered = if state.token.is_none() { !state.is_lost } else { state.is_held() };
+        if is_covered { Ending::Covered } else { Ending::Lost }
+    }
+
     /// Ends a critical section: gives the lock back, and says whether the lease covered the section.
     pub fn conclude(self: &Rc<Self>) -> Ending {
         let (is_held, is_lost, is_over) = {
@@ -105,17 +112,32 @@ impl Lock {
 
     /// Gives back what is still owed, by `by` at the latest, and tells nobody: for the moments when
     /// nobody can be told.
-    pub fn abandon(self: &Rc<Self>, by: Moment) {
+    fn abandon(self: &Rc<Self>, by: Moment) {
         if self.state().owes() {
-            let _ = self.release_within(Budget::until(self.timeouts, by));
+            let _ = self.release_within(Budget::until(self.timeouts, by).hurried());
         }
         // That was the last try: the destructors that follow a request's end must not begin again.
         self.state().end();
         registry::remove(self);
     }
 
-    /// When a release that begins now and tells nobody must be over.
-    pub fn release_by(&self) -> Moment {
+    /// The last reference has gone: gives back what is owed, in one command time-out.
+    pub fn drop_now(self: &Rc<Self>) {
+        self.abandon(self.release_by());
+    }
+
+    /// The request ends: gives back what is owed, in one command time-out for all its handles together, or
+    /// with `release` false leaves it to its TTL.
+    pub fn end_with_request(self: &Rc<Self>, release: bool) {
+        if release {
+            self.abandon(registry::end_by(self.release_by()));
+        } else {
+            self.state().end();
+            registry::remove(self);
+        }
+    }
+
+    fn release_by(&self) -> Moment {
         Moment::now() + self.timeouts.command
     }
 

@@ -9,6 +9,6 @@ mod token;
 mod validity;
 
 pub use lock::{Ending, Lock};
-pub use registry::release_all;
+pub use registry::end_request;
 pub use token::{LONGEST_TOKEN, Token, TokenError};
 pub use validity::{LONGEST_TTL, SHORTEST_TTL};

@@ -2,13 +2,16 @@
 //! back what they still owe even when no destructor runs.
 
 use super::Lock;
+use crate::clock::Moment;
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     rc::{Rc, Weak},
 };
 
 thread_local! {
+    /// When the end of the present request must be over, once it has begun.
+    static END_BY: Cell<Option<Moment>> = const { Cell::new(None) };
     static USED: RefCell<HashMap<*const Lock, Weak<Lock>>> = RefCell::default();
 }
 
@@ -27,16 +30,18 @@ pub fn remove(lock: &Rc<Lock>) {
     }
 }
 
+/// When the end of the request must be over: set by the first handle that it ends.
+pub fn end_by(first: Moment) -> Moment {
+    let by = END_BY.get().unwrap_or(first);
+    END_BY.set(Some(by));
+    by
+}
+
 /// Ends every lease of this thread: gives it back, or with `release` false leaves it to its TTL.
-pub fn release_all(release: bool) {
+pub fn end_request(release: bool) {
     let locks: Vec<Rc<Lock>> = USED.with_borrow(|used| used.values().filter_map(Weak::upgrade).collect());
-    let Some(by) = locks.iter().map(|lock| lock.release_by()).min() else { return };
     for lock in locks {
-        if release {
-            lock.abandon(by);
-        } else {
-            lock.detach();
-            remove(&lock);
-        }
+        lock.end_with_request(release);
     }
+    END_BY.set(None);
 }

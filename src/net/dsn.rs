@@ -150,10 +150,14 @@ fn check_tcp(url: &Url, options: &[&str]) -> Result<(), DsnError> {
     if url.host_str().is_none_or(str::is_empty) {
         return Err(malformed("no host"));
     }
+    let is_name = |host: &str| host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));
+    if !url.host_str().is_some_and(is_name) {
+        return Err(malformed("a host that is neither a name nor an address"));
+    }
     if url.port() == Some(0) {
         return Err(malformed("port 0: ports go from 1 to 65535"));
     }
-    check_database(url.path().trim_start_matches('/'))?;
+    check_database(url.path().strip_prefix('/').unwrap_or_default())?;
     check_query(url, options)?;
     if !url.username().is_empty() && url.password().is_none() {
         return Err(malformed(
@@ -182,8 +186,10 @@ fn check_unix(url: &Url) -> Result<(), DsnError> {
     }
     check_query(url, &["db", "user", "pass"])?;
     let value = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value);
-    if let Some(number) = value("db") {
-        check_database(&number)?;
+    match value("db") {
+        Some(number) if number.is_empty() => return Err(malformed("a database that is not a number from 0 to 999999")),
+        Some(number) => check_database(&number)?,
+        None => {}
     }
     if value("user").is_some() && value("pass").is_none() {
         return Err(malformed("a user without a password (?user=…&pass=…)"));
@@ -193,14 +199,16 @@ fn check_unix(url: &Url) -> Result<(), DsnError> {
 
 fn check_database(text: &str) -> Result<(), DsnError> {
     let is_number = text.len() <= 6 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number { Ok(()) } else { Err(malformed("a database that is not a number")) }
+    if is_number { Ok(()) } else { Err(malformed("a database that is not a number from 0 to 999999")) }
 }
 
 fn check_query(url: &Url, known: &[&str]) -> Result<(), DsnError> {
     let mut seen = Vec::new();
     for (key, _) in url.query_pairs() {
         if !known.contains(&key.as_ref()) {
-            return Err(malformed("an unknown option (in a password, write & as %26)"));
+            let hint =
+                if key == "db" { "the database goes into the path, as in /3" } else { "in a password, write & as %26" };
+            return Err(malformed(format!("an unknown option ({hint})")));
         }
         if seen.contains(&key) {
             return Err(malformed(format!("the option {key:?} twice")));
@@ -307,6 +315,12 @@ mod tests {
             "redis+sentinel://h/m",
             "redis+cluster://h",
             "redis://0.0.0.0",
+            "redis://h,h2",
+            "redis://*",
+            "redis://h//",
+            "redis://höst",
+            "unix:///s?db",
+            "redis://h/1000000",
             "redis://h\u{7}",
         ];
         for dsn in bad {

@@ -45,6 +45,9 @@ struct Greeting {
     answers: usize,
 }
 
+/// How long after an error a server may take to hang up.
+const HANG_UP: Duration = Duration::from_millis(5);
+
 impl Link {
     /// Begins to connect to `endpoint`; the connection is to be made before `by`.
     pub fn begin(endpoint: &Endpoint, by: Moment) -> Result<Self, Reason> {
@@ -220,8 +223,7 @@ impl Link {
         {
             match self.take_reply()? {
                 None => return Ok(()),
-                // An error and then the end: no answer to the log-in, the connection itself was refused.
-                Some(Err(refusal)) if matches!(self.fill(), Err(Reason::Closed)) => {
+                Some(Err(refusal)) if refusal.code == "ERR" && self.is_hung_up() => {
                     return Err(Reason::TurnedAway(refusal));
                 }
                 Some(Err(refusal)) => return Err(Reason::Refused(refusal)),
@@ -230,6 +232,15 @@ impl Link {
         }
         self.greeted(0);
         Ok(())
+    }
+
+    /// Whether the server ended the connection with the error it just sent: then that was no answer to the
+    /// log-in, the connection itself was refused. The end may come a moment after the error.
+    fn is_hung_up(&mut self) -> bool {
+        if self.fill().is_ok() {
+            let _ = poll::sleep(&[self.interest()], Moment::now() + HANG_UP);
+        }
+        self.fill().is_err()
     }
 
     fn secure(&mut self) -> Result<(), Reason> {

@@ -18,6 +18,7 @@ pub struct Timeouts {
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     timeouts: Timeouts,
+    is_hurried: bool,
     /// The moment by which the call must have returned.
     pub end: Moment,
 }
@@ -25,12 +26,22 @@ pub struct Budget {
 impl Budget {
     /// A call's full budget, from now on.
     pub fn new(timeouts: Timeouts) -> Self {
-        Self { timeouts, end: Moment::now() + timeouts.connect + timeouts.command }
+        Self { timeouts, is_hurried: false, end: Moment::now() + timeouts.connect + timeouts.command }
     }
 
     /// The same time-outs, cut off at `end`.
     pub fn until(timeouts: Timeouts, end: Moment) -> Self {
-        Self { timeouts, end }
+        Self { timeouts, is_hurried: false, end }
+    }
+
+    /// The same, but not to be spent on a server that has just been silent: nobody waits for the answer.
+    pub fn hurried(self) -> Self {
+        Self { is_hurried: true, ..self }
+    }
+
+    /// Whether a server that has just been silent is to be passed over.
+    pub fn is_hurried(&self) -> bool {
+        self.is_hurried
     }
 
     /// The same, but over after `span` at the latest.

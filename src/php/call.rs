@@ -112,10 +112,14 @@ impl<'a> Call<'a> {
     }
 
     /// Parses the arguments by `spec` into `slots`, one for each pointer that the specification needs.
-    pub fn parse<const N: usize>(&self, spec: &CStr, slots: [*mut std::ffi::c_void; N]) -> Result<(), Thrown> {
+    ///
+    /// # Safety
+    ///
+    /// Each slot points to a live value of the type that the specification writes, or reads, in its place.
+    pub unsafe fn parse<const N: usize>(&self, spec: &CStr, slots: [*mut std::ffi::c_void; N]) -> Result<(), Thrown> {
+        const { assert!(N <= 9) };
         let (count, spec) = (self.count(), spec.as_ptr());
-        // SAFETY: the parser writes through the pointers that the specification names; callers pass one
-        // pointer to a live value of the right type for each of them. Passing fewer than ten suffices.
+        // SAFETY: the parser uses as many pointers as the specification names, which the caller vouches for.
         let result = unsafe {
             let mut all = [ptr::null_mut(); 9];
             for (slot, to) in slots.into_iter().zip(&mut all) {

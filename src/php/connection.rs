@@ -27,8 +27,6 @@ pub struct Connection {
     pub prefix: Vec<u8>,
 }
 
-const LONGEST_PREFIX: usize = 1024;
-
 impl Connection {
     /// The connection that the settings describe.
     pub fn from_settings() -> Result<Self, Thrown> {
@@ -42,7 +40,8 @@ fn construct(call: &mut Call<'_>) -> Result<Connection, Thrown> {
     let (mut dsn, mut prefix) = (Text::NONE, Text::NONE);
     let (mut connect, mut command) = (OptionalFloat::NONE, OptionalFloat::NONE);
     let ([a, b], [c, d], [e, f], [g, h]) = (dsn.slots(), connect.slots(), command.slots(), prefix.slots());
-    call.parse(c"s|d!d!s!", [a, b, c, d, e, f, g, h])?;
+    // SAFETY: the slots are those of the values above, in the order of the specification.
+    unsafe { call.parse(c"s|d!d!s!", [a, b, c, d, e, f, g, h]) }?;
 
     let dsn = std::str::from_utf8(dsn.bytes().unwrap_or_default())
         .map_err(|_| Thrown::Argument(1, "must be valid UTF-8".into()))?;
@@ -55,8 +54,8 @@ fn construct(call: &mut Call<'_>) -> Result<Connection, Thrown> {
         timeouts.command = seconds(value, ini::TIMEOUT_RANGE, 3, ini::TIMEOUT_RULE)?;
     }
     let prefix = prefix.bytes().map_or_else(ini::prefix, <[u8]>::to_vec);
-    if prefix.len() > LONGEST_PREFIX {
-        return Err(Thrown::Argument(4, format!("must be at most {LONGEST_PREFIX} bytes")));
+    if prefix.len() > ini::LONGEST_PREFIX {
+        return Err(Thrown::Argument(4, format!("must be at most {} bytes", ini::LONGEST_PREFIX)));
     }
     Ok(Connection { store, timeouts, prefix })
 }

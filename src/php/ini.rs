@@ -15,7 +15,6 @@ use std::{
 
 unsafe extern "C" {
     fn zend_ini_double(name: *const c_char, length: usize, original: c_int) -> f64;
-    fn zend_ini_long(name: *const c_char, length: usize, original: c_int) -> i64;
     fn zend_ini_string(name: *const c_char, length: usize, original: c_int) -> *mut c_char;
 }
 
@@ -61,6 +60,11 @@ const fn entry(name: &'static CStr, default: &'static CStr, permission: IniEntry
     definition
 }
 
+/// The engine's number for the reading of php.ini.
+const STARTUP: c_int = 1;
+/// The longest prefix, in bytes.
+pub const LONGEST_PREFIX: usize = 1024;
+
 /// Registers the settings.
 pub fn register(module: c_int) {
     IniEntryDef::register(DEFINITIONS.as_slice(), module);
@@ -73,13 +77,16 @@ unsafe extern "C" fn check(
     _: *mut c_void,
     _: *mut c_void,
     _: *mut c_void,
-    _: c_int,
+    stage: c_int,
 ) -> c_int {
     // SAFETY: the engine passes a live entry and, unless the setting is unset, a live string.
     let (name, value) = unsafe { (entry.as_ref().and_then(|entry| entry.name.as_ref()), value.as_ref()) };
     let (Some(name), Some(value)) = (name, value) else { return 0 };
     match rule_broken(name.as_bytes(), value.as_bytes()) {
         None => 0,
+        // Refusing it would leave the default in force, and this host would lock in another Redis than its
+        // peers. Kept, it is refused whenever it is used.
+        Some(_) if stage == STARTUP && name.as_bytes() == DSN.to_bytes() => 0,
         Some(rule) => {
             php_error(&ErrorType::Warning, &format!("{} {rule}", String::from_utf8_lossy(name.as_bytes())));
             -1
@@ -99,6 +106,11 @@ fn rule_broken(name: &[u8], value: &[u8]) -> Option<String> {
         }
         name if name == MAX_HOLD.to_bytes() => within(TTL_RANGE, TTL_RULE),
         name if name == SPIN.to_bytes() => within(0.0..=10_000.0, "must be between 0 and 10000 microseconds"),
+        name if name == RELEASE_ON_SHUTDOWN.to_bytes() || name == METRICS.to_bytes() => {
+            truth(value).is_none().then(|| "must be a boolean: 1, on, yes, true, or 0, off, no, false".to_owned())
+        }
+        name if name == PREFIX.to_bytes() => (value.len() > LONGEST_PREFIX || value.contains(&0))
+            .then(|| format!("must be at most {LONGEST_PREFIX} bytes, and none of them NUL")),
         name if name == DSN.to_bytes() => match std::str::from_utf8(value) {
             Ok(text) => dsn::parse(text).err().map(|error| error.to_string()),
             Err(_) => Some("must be valid UTF-8".to_owned()),
@@ -129,8 +141,16 @@ pub fn timeouts() -> Timeouts {
 
 /// `redis_lease.release_on_shutdown`
 pub fn release_on_shutdown() -> bool {
-    // SAFETY: the name is a constant of the given length, and the setting is registered.
-    unsafe { zend_ini_long(RELEASE_ON_SHUTDOWN.as_ptr(), RELEASE_ON_SHUTDOWN.count_bytes(), 0) != 0 }
+    truth(&text(RELEASE_ON_SHUTDOWN)).unwrap_or(true)
+}
+
+/// A boolean in the words of ini files.
+fn truth(value: &[u8]) -> Option<bool> {
+    match value.to_ascii_lowercase().as_slice() {
+        b"1" | b"on" | b"yes" | b"true" => Some(true),
+        b"" | b"0" | b"off" | b"no" | b"false" | b"none" => Some(false),
+        _ => None,
+    }
 }
 
 fn span(name: &CStr) -> Duration {

@@ -2,6 +2,7 @@
 
 use super::{class, connection::Connection, exceptions, ini, lock::DistributedLock};
 use crate::{lease, store};
+use ext_php_rs::zend::ExecutorGlobals;
 use std::{ffi::c_int, panic};
 
 unsafe extern "C" {
@@ -26,8 +27,14 @@ pub unsafe extern "C" fn module_startup(_: c_int, module: c_int) -> c_int {
 /// Gives back what the request still holds. A fatal error, exit() and a time limit pass here too,
 /// destructors do not run then.
 pub unsafe extern "C" fn request_shutdown(_: c_int, _: c_int) -> c_int {
-    let _ = panic::catch_unwind(|| lease::release_all(ini::release_on_shutdown()));
+    let _ = panic::catch_unwind(|| lease::end_request(ini::release_on_shutdown()));
     SUCCESS
+}
+
+/// Whether the request is ending: PHP destroys the variables that are left before it asks the modules.
+pub fn is_request_ending() -> bool {
+    const IN_SHUTDOWN: u32 = 1;
+    u32::from(ExecutorGlobals::get().flags) & IN_SHUTDOWN != 0
 }
 
 /// Closes the connections.

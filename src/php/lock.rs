@@ -7,6 +7,7 @@ use super::{
     exceptions::{Failure, Thrown, Trouble},
     ini,
     interrupts::Php,
+    lifecycle,
 };
 use crate::{
     error::Error,
@@ -22,12 +23,14 @@ use ext_php_rs::{
     types::{ZendClassObject, Zval},
     zend::{ExecuteData, ExecutorGlobals, try_catch},
 };
-use std::{ffi::c_void, mem::MaybeUninit, panic::AssertUnwindSafe, ptr, rc::Rc, time::Duration};
+use std::{cell::Cell, ffi::c_void, mem::MaybeUninit, panic::AssertUnwindSafe, ptr, rc::Rc, time::Duration};
 
 /// A handle, and the name it was made with.
 pub struct DistributedLock {
     lock: Rc<Lock>,
     resource: Vec<u8>,
+    /// How many calls of `synchronized()` are under way on it.
+    depth: Cell<u32>,
 }
 
 const LONGEST_RESOURCE: usize = 64 << 10;
@@ -60,7 +63,11 @@ impl DistributedLock {
 /// The last reference to the handle goes: what it holds is given back, and nobody can be told of trouble.
 impl Drop for DistributedLock {
     fn drop(&mut self) {
-        self.lock.abandon(self.lock.release_by());
+        if lifecycle::is_request_ending() {
+            self.lock.end_with_request(ini::release_on_shutdown());
+        } else {
+            self.lock.drop_now();
+        }
     }
 }
 
@@ -71,7 +78,8 @@ fn construct(call: &mut Call<'_>) -> Result<DistributedLock, Thrown> {
     let ([a, b], [c, d]) = (resource.slots(), ttl.slots());
     let (e, f, h) = (place(&mut auto_renew), place(&mut connection), place(&mut abort_on_loss));
     let g = class_entry(Connection::get_metadata().ce());
-    call.parse(c"s|d!bO!b", [a, b, c, d, e, f, g, h])?;
+    // SAFETY: the slots are those of the values above, in the order of the specification.
+    unsafe { call.parse(c"s|d!bO!b", [a, b, c, d, e, f, g, h]) }?;
 
     let resource = check_resource(&resource)?;
     let ttl = check_ttl(&ttl, 2)?.unwrap_or_else(ini::ttl);
@@ -83,7 +91,7 @@ fn construct(call: &mut Call<'_>) -> Result<DistributedLock, Thrown> {
     let connection = connection_or_default(connection)?;
     let keys = Keys::new(&connection.prefix, resource);
     let lock = Lock::new(connection.store, keys, ttl, connection.timeouts);
-    Ok(DistributedLock { lock, resource: resource.to_vec() })
+    Ok(DistributedLock { lock, resource: resource.to_vec(), depth: Cell::new(0) })
 }
 
 fn restore(call: &mut Call<'_>) -> Result<Returned, Thrown> {
@@ -91,7 +99,8 @@ fn restore(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     let (mut ttl, mut connection) = (OptionalFloat::NONE, ptr::null_mut::<Zval>());
     let ([a, b], [c, d], [e, f]) = (resource.slots(), token.slots(), ttl.slots());
     let (g, h) = (place(&mut connection), class_entry(Connection::get_metadata().ce()));
-    call.parse(c"ss|d!O!", [a, b, c, d, e, f, g, h])?;
+    // SAFETY: the slots are those of the values above, in the order of the specification.
+    unsafe { call.parse(c"ss|d!O!", [a, b, c, d, e, f, g, h]) }?;
 
     let resource = check_resource(&resource)?;
     let token =
@@ -100,7 +109,7 @@ fn restore(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     let connection = connection_or_default(connection)?;
     let keys = Keys::new(&connection.prefix, resource);
     let lock = Lock::restore(connection.store, keys, ttl, connection.timeouts, token);
-    let mut object = ZendClassObject::new(DistributedLock { lock, resource: resource.to_vec() });
+    let mut object = ZendClassObject::new(DistributedLock { lock, resource: resource.to_vec(), depth: Cell::new(0) });
     let mut value = Zval::new();
     value.set_object(&mut object.std);
     Ok(Returned::Value(value))
@@ -108,7 +117,8 @@ fn restore(call: &mut Call<'_>) -> Result<Returned, Thrown> {
 
 fn acquire(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     let mut wait = 0.0_f64;
-    call.parse(c"|d", [place(&mut wait)])?;
+    // SAFETY: the slots are those of the values above, in the order of the specification.
+    unsafe { call.parse(c"|d", [place(&mut wait)]) }?;
     let this = call.this::<DistributedLock>()?;
     let wait = check_wait(wait, 1)?;
     this.acquire(wait).map(Returned::Bool)
@@ -116,7 +126,8 @@ fn acquire(call: &mut Call<'_>) -> Result<Returned, Thrown> {
 
 fn renew(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     let mut ttl = OptionalFloat::NONE;
-    call.parse(c"|d!", ttl.slots())?;
+    // SAFETY: the slots are those of the values above, in the order of the specification.
+    unsafe { call.parse(c"|d!", ttl.slots()) }?;
     let this = call.this::<DistributedLock>()?;
     let ttl = check_ttl(&ttl, 1)?;
     this.lock.renew(ttl).map(Returned::Bool).map_err(|error| this.error(error))
@@ -132,23 +143,28 @@ fn synchronized(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     let mut callback = Callback::new();
     let mut wait = 0.0_f64;
     let [a, b] = callback.slots();
-    call.parse(c"f|d", [a, b, place(&mut wait)])?;
+    // SAFETY: the slots are those of the values above, in the order of the specification.
+    unsafe { call.parse(c"f|d", [a, b, place(&mut wait)]) }?;
     let this = call.this::<DistributedLock>()?;
     let wait = check_wait(wait, 2)?;
 
     if !this.acquire(wait)? {
         return Err(this.failure(Trouble::NotAcquired(wait)));
     }
+    this.depth.set(this.depth.get() + 1);
     let result = callback.call_with(call.this_value());
+    this.depth.set(this.depth.get() - 1);
+    // Inside another section of the same object the lock is the outer one's to give back.
+    let conclude = || if this.depth.get() == 0 { this.lock.conclude() } else { this.lock.conclude_inner() };
     // Whatever came of the section, the lock goes back. A bailout is no end of the request's own
     // clean-up, which does it then.
     match result {
         Err(Thrown::Bailout) => Err(Thrown::Bailout),
         Err(thrown) => {
-            this.lock.conclude();
+            conclude();
             Err(thrown)
         }
-        Ok(value) => match this.lock.conclude() {
+        Ok(value) => match conclude() {
             Ending::Covered => Ok(Returned::Value(value)),
             Ending::Lost => Err(this.failure(Trouble::Lost(value))),
         },

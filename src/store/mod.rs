@@ -30,8 +30,7 @@ pub trait Store {
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed>;
     /// Extends the lock while `token` owns it. Never creates it, never shortens it.
     fn renew(&self, keys: &Keys, token: &[u8], ttl: Duration, budget: Budget) -> Result<Renewed>;
-    /// Gives the lock back if `token` owns it. Asking again within `memory` gives the same answer. With
-    /// `for_good`, no command with this token that is still under way will take the lock again.
+    /// Gives the lock back if `token` owns it. Asking again within `memory` gives the same answer.
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released>;
     /// The token of the present owner.
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>>;

@@ -81,7 +81,7 @@ impl Node {
     /// Runs a command and finds out what came of it, by sending it again where that changes nothing.
     /// `encode` makes it anew for each sending.
     pub fn run(&mut self, operation: Operation, encode: Encode<'_>, budget: Budget) -> Result<Answer> {
-        if operation.can_be_put_off()
+        if (operation.can_be_put_off() || budget.is_hurried())
             && let Some(reason) = self.outage.reason()
             && !self.knock(budget)
         {
@@ -102,6 +102,10 @@ impl Node {
                 (Sending::NotSent(reason, Kept::No), None) => return Err(self.not_executed(operation, reason)),
                 (Sending::Unanswered(reason), None) if operation.is_repeatable() => unanswered = Some(reason),
                 (Sending::Unanswered(reason), None) => return Err(self.unknown(operation, reason)),
+                // Nobody will answer any more: the log-in is refused now.
+                (Sending::NotSent(reason @ Reason::Refused(_), _), Some(_)) => {
+                    return Err(self.unknown(operation, reason));
+                }
                 // One sending went unanswered: only an answer to another resolves it.
                 (_, Some(_)) => {}
             }

@@ -2,20 +2,34 @@
 
 use super::{Single, Store};
 use crate::net::dsn::{self, DsnError};
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{cell::RefCell, rc::Rc};
 
 thread_local! {
-    static STORES: RefCell<HashMap<String, Rc<dyn Store>>> = RefCell::default();
+    /// The one used last comes last.
+    static STORES: RefCell<Vec<(String, Rc<dyn Store>)>> = RefCell::default();
 }
+
+/// How many stores that nobody refers to are kept: a worker whose password changes every quarter of an
+/// hour must not keep a socket for each.
+const MOST_UNUSED: usize = 8;
 
 /// The store behind `dsn`. Opens no connection: the first question does.
 pub fn open(dsn: &str) -> Result<Rc<dyn Store>, DsnError> {
     STORES.with_borrow_mut(|stores| {
-        if let Some(store) = stores.get(dsn) {
-            return Ok(Rc::clone(store));
+        if let Some(place) = stores.iter().position(|(name, _)| name == dsn) {
+            let found = stores.remove(place);
+            let store = Rc::clone(&found.1);
+            stores.push(found);
+            return Ok(store);
         }
         let store: Rc<dyn Store> = Rc::new(Single::new(dsn::parse(dsn)?));
-        stores.insert(dsn.to_owned(), Rc::clone(&store));
+        stores.push((dsn.to_owned(), Rc::clone(&store)));
+        let is_unused = |(_, store): &(String, Rc<dyn Store>)| Rc::strong_count(store) == 1;
+        if stores.iter().filter(|entry| is_unused(entry)).count() > MOST_UNUSED
+            && let Some(oldest) = stores.iter().position(is_unused)
+        {
+            stores.remove(oldest);
+        }
         Ok(store)
     })
 }

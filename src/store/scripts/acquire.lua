@@ -34,7 +34,12 @@ end
 
 -- The fence is 16 digits, a colon, and the token it was minted for: strings of one length compare as
 -- their numbers do.
-local before = call('SET', KEYS[2], ARGV[3] .. ':' .. ARGV[1], 'PX', ARGV[4], 'GET')
+local before = redis.pcall('SET', KEYS[2], ARGV[3] .. ':' .. ARGV[1], 'PX', ARGV[4], 'GET')
+if type(before) == 'table' then
+  -- No fence, no lock: what was done is undone.
+  call('DEL', KEYS[1])
+  return before
+end
 if not before or before < ARGV[3] then return tonumber(ARGV[3]) end
 
 -- A clock behind, or two grants in one microsecond: the fence rises all the same.
