@@ -55,7 +55,7 @@ final class DistributedLock
      * The new object is not held, and has no fence, until Redis has answered a renew() or acquire() of it.
      *
      * @param string $resource as in the constructor
-     * @param string $token the token that owns the lock: any bytes, not empty
+     * @param string $token the token that owns the lock: 1 to 255 bytes that do not begin with "reserved:"
      * @param float|null $ttl as in the constructor
      * @param RedisLease\Connection|null $connection as in the constructor
      *
@@ -88,6 +88,8 @@ final class DistributedLock
      * @throws RedisLease\OutcomeUnknownException when the request was sent, no answer came, and asking again
      *     did not settle it. The lock may or may not exist; it is gone at the latest after its TTL.
      * @throws RedisLease\ServerException when Redis refused
+     * @throws RedisLease\LeaseLostException when the lease was granted so late that it could not be relied on
+     *     any more; it was given back
      */
     public function acquire(float $wait = 0.0): bool
     {
@@ -128,7 +130,8 @@ final class DistributedLock
     }
 
     /**
-     * Runs the callable while holding the lock, and releases it whatever happens.
+     * Runs the callable while holding the lock, and releases it whatever happens. Inside another synchronized()
+     * of the same object it leaves the lock to the outer one.
      *
      * An exception of the callable always wins over one of the lock's own. When the callable returned and only the
      * release got no answer, its value is returned: the lease covered the work, and the release is tried

@@ -84,10 +84,17 @@ impl Lock {
         Ok(released == Released::Ours)
     }
 
-    /// Ends an inner critical section: says whether the lease covers it, and leaves the lock to the outer one.
-    pub fn conclude_inner(&self) -> Ending {
-        let state = self.state();
-        let is_covered = if state.token.is_none() { !state.is_lost } else { state.is_held() };
+    /// Ends an inner critical section: asks whether the lease covers it, and leaves the lock to the outer one.
+    pub fn conclude_inner(self: &Rc<Self>) -> Ending {
+        let (is_over, is_lost) = {
+            let state = self.state();
+            (state.token.is_none(), state.is_lost)
+        };
+        let is_covered = match is_over {
+            true => !is_lost,
+            // Unanswered: the validity tells.
+            false => self.renew(None).unwrap_or_else(|_| self.is_held()),
+        };
         if is_covered { Ending::Covered } else { Ending::Lost }
     }
 

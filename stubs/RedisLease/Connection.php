@@ -12,7 +12,8 @@ namespace RedisLease;
 final class Connection
 {
     /**
-     * @param string $dsn redis://[user[:pass]@]host[:port][/db] or unix:///path[?db=&user=&pass=].
+     * @param string $dsn redis://[user[:pass]@]host[:port][/db], rediss:// for TLS (with ?ca=&cert=&key=), or
+     *     unix:///path[?db=&user=&pass=]; valkey:// and valkeys:// mean the same.
      *     A password never shows in messages, dumps or traces.
      * @param float|null $connectTimeout seconds to connect, 0.001 to 3600.
      *     Null takes the ini setting redis_lease.connect_timeout.
@@ -22,7 +23,7 @@ final class Connection
      *     Null takes the ini setting redis_lease.prefix.
      *
      * @throws \ValueError when the DSN is malformed, of an unknown scheme, or asks for what this release does not
-     *     have (TLS, several nodes, Sentinel, Cluster), or when a time-out is out of range, NAN or INF
+     *     have (several nodes, Sentinel, Cluster), or when a time-out is out of range, NAN or INF
      */
     public function __construct(
         #[\SensitiveParameter]

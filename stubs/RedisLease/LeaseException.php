@@ -3,7 +3,8 @@
 namespace RedisLease;
 
 /**
- * Anything that went wrong with a lease, other than a bad argument. Not thrown itself, only its children.
+ * Anything that went wrong with a lease, other than a bad argument. Thrown itself only when the system gives no
+ * random bytes for a token; else one of its children.
  *
  * "Somebody else holds it" is no exception: acquire() answers false.
  */

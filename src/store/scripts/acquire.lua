@@ -15,10 +15,9 @@ if not call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   local holder = call('GET', KEYS[1])
   local reserved = string.sub(holder, 1, 9) == 'reserved:'
   if holder == ARGV[1] then
-    if call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-      call('PEXPIRE', KEYS[1], ARGV[2])
-      call('PEXPIRE', KEYS[2], ARGV[4])
-    end
+    local left, wanted = call('PTTL', KEYS[1]), tonumber(ARGV[2])
+    call('PEXPIRE', KEYS[1], math.max(left, wanted))
+    if left < wanted then call('PEXPIRE', KEYS[2], ARGV[4]) end
     local fence = call('GET', KEYS[2])
     if fence and string.sub(fence, 18) == ARGV[1] then
       return tonumber(string.sub(fence, 1, 16))

@@ -11,10 +11,10 @@ if holder ~= ARGV[1] then
   return {'lost', (holder and string.sub(holder, 1, 9) ~= 'reserved:') and 1 or 0}
 end
 
-if call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-  call('PEXPIRE', KEYS[1], ARGV[2])
-  call('PEXPIRE', KEYS[2], ARGV[4])
-end
+-- Always a write, so that a server that has become a replica refuses.
+local left, wanted = call('PTTL', KEYS[1]), tonumber(ARGV[2])
+call('PEXPIRE', KEYS[1], math.max(left, wanted))
+if left < wanted then call('PEXPIRE', KEYS[2], ARGV[4]) end
 
 local before = call('GET', KEYS[2])
 if before and string.sub(before, 18) == ARGV[1] then
