@@ -9,7 +9,7 @@ use RedisLease\Tests\Support\Outcome;
 
 use function RedisLease\Tests\Support\eventually;
 
-/** The connection that a wait blocks on: opened once, used again, closed when a wait is given up, done without. */
+/** The connection that a wait blocks on: opened once, used again, free when a wait is given up, done without. */
 final class SecondLinkTest extends WaitingTestCase
 {
     private const THROWS = 'pcntl_async_signals(true); pcntl_signal(SIGUSR1, static fn () => throw new DomainException("stop"));';
@@ -31,9 +31,31 @@ final class SecondLinkTest extends WaitingTestCase
         self::assertSame(array_fill(0, 5, $seen[0]), $seen);
     }
 
-    public function testItIsClosedWhenAWaitIsGivenUp(): void
+    public function testItLeavesTheLineWhenAWaitIsGivenUpAndServesTheNext(): void
     {
         $waiter = self::waiter(prepare: self::THROWS)->ready();
+        $owner = $this->heldLock('order:1');
+        $seen = [];
+        foreach (['the deadline', 'a handler', 'the deadline', 'a handler'] as $why) {
+            $waiter->wait($why === 'the deadline' ? 0.3 : 30.0);
+            self::awaitBlocked(1);
+            $seen[] = self::clients(' flags=b');
+            if ($why === 'a handler') {
+                $waiter->process->signal(SIGUSR1);
+            }
+            self::assertNotTrue($waiter->outcome()->answer);
+            eventually(static fn () => self::blocked() === 0, "$why: it has left the line", 0.5);
+        }
+        self::assertCount(1, array_unique(array_merge(...$seen)), 'one connection has served them all');
+        self::assertTrue($owner->isHeld());
+    }
+
+    /** CLIENT UNBLOCK leaves the line without closing anything. Who may not use it closes the connection. */
+    public function testItIsClosedWhenAWaitIsGivenUpByWhoMayNotUnblock(): void
+    {
+        self::$server->command('ACL', 'SETUSER', 'bob', 'on', '>secret', '~*', '&*', '+@all', '-client');
+        $dsn = self::$server->dsn(['user' => 'bob', 'pass' => 'secret']);
+        $waiter = self::waiter(prepare: self::THROWS, args: ['dsn' => $dsn])->ready();
         $owner = $this->heldLock('order:1');
         foreach (['the deadline', 'a handler'] as $why) {
             $waiter->wait($why === 'the deadline' ? 0.05 : 30.0);
@@ -44,7 +66,9 @@ final class SecondLinkTest extends WaitingTestCase
             self::assertNotTrue($waiter->outcome()->answer);
             eventually(static fn () => self::clients(' cmd=blpop') === [], "$why: it is closed", 0.5);
         }
-        self::assertTrue($owner->isHeld());
+        self::assertTrue($owner->release());
+        self::assertTrue($waiter->wait()->outcome()->answer);
+        self::assertTrue($waiter->release());
     }
 
     public function testAWaitWorksWhereItIsRefused(): void
