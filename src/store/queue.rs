@@ -72,6 +72,7 @@ const LAST_LOOK: Duration = Duration::from_millis(30);
 /// Pause after the first try without a place in the line; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+const CONNECTING: Duration = Duration::from_millis(30);
 
 impl Queue {
     /// Closes the idle link. The next one may be to a server that lets us block.
@@ -212,16 +213,17 @@ impl Place {
 
     /// Without a place in the line: when to try again, later each time.
     fn next_try(&mut self, until: Moment) -> Moment {
-        let pause = jittered(self.pause);
+        // A link under way is given a moment, since it is nearly always there at once.
+        let pause = if self.link.is_some() { self.pause.max(CONNECTING) } else { self.pause };
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        until.min(Moment::now() + pause)
+        until.min(Moment::now() + jittered(pause))
     }
 }
 
 impl Line for Place {
     fn wait(&mut self, until: Moment, host: &dyn Host) -> Result<Option<Vec<u8>>, Interrupted> {
-        let mut until = until;
-        let mut has_place = true;
+        let end = until;
+        let (mut until, mut has_place) = (end, true);
         loop {
             let seen = if self.join() { self.look() } else { Seen::Failed };
             match seen {
@@ -230,9 +232,10 @@ impl Line for Place {
                 Seen::Ended => continue,
                 Seen::Nothing | Seen::Failed => {}
             }
-            if has_place && !self.is_queued {
-                has_place = false;
-                until = self.next_try(until);
+            if self.is_queued {
+                (until, has_place, self.pause) = (end, true, FIRST_PAUSE);
+            } else if has_place {
+                (until, has_place) = (self.next_try(end), false);
             }
             let interest = self.link.as_ref().map_or(Interest::NONE, Link::interest);
             match poll::sleep_with_host(&[interest], self.wake_by(until), host)? {
