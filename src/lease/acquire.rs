@@ -48,7 +48,7 @@ impl Lock {
         }
         if matches!(result, Err(Error::Interrupted)) {
             // Nobody can be told when this fails; then the end of the request tries again.
-            let _ = self.release_within(budget);
+            let _ = self.release_within(budget.one().hurried());
         }
         result
     }
@@ -61,12 +61,12 @@ impl Lock {
         host: &dyn Host,
     ) -> Result<bool> {
         if self.state().is_release_owed {
-            self.release_within(budget)?;
+            self.release_within(budget.one())?;
         }
         let mut reservation = None;
         loop {
             let is_last = deadline.is_past();
-            let free_in = match self.attempt(!is_last, reservation.as_deref(), budget) {
+            let free_in = match self.attempt(!is_last, reservation.as_deref(), budget.one()) {
                 Ok(Attempt::Held) => return Ok(true),
                 Ok(Attempt::Contended(_)) if deadline.is_past() => return Ok(false),
                 Ok(Attempt::Contended(free_in)) => free_in,
@@ -108,7 +108,7 @@ impl Lock {
     fn give_back(&self, reservation: Option<Vec<u8>>, budget: Budget) {
         if let Some(reservation) = reservation {
             // When this fails, its short TTL ends the reservation.
-            let _ = self.store.give_back(&self.keys, &reservation, budget);
+            let _ = self.store.give_back(&self.keys, &reservation, budget.one());
         }
     }
 

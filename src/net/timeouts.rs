@@ -44,6 +44,11 @@ impl Budget {
         self.is_hurried
     }
 
+    /// What one of several questions in it may spend: a connect and a command from now on.
+    pub fn one(self) -> Self {
+        self.at_most(self.timeouts.connect + self.timeouts.command)
+    }
+
     /// The same, but over after `span` at the latest.
     pub fn at_most(self, span: Duration) -> Self {
         Self { end: self.end.min(Moment::now() + span), ..self }

@@ -17,6 +17,10 @@ use std::time::Duration;
 pub struct Node {
     endpoint: Endpoint,
     link: Option<Link>,
+    /// How many links there have been.
+    generation: u64,
+    /// How long the latest answer took.
+    latest_trip: Duration,
     outage: Outage,
     /// Kept for its memory only.
     command: Cmd,
@@ -60,7 +64,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 impl Node {
     /// A server not connected to yet.
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, link: None, outage: Outage::default(), command: Cmd::new() }
+        Self {
+            endpoint,
+            link: None,
+            generation: 0,
+            latest_trip: Duration::MAX,
+            outage: Outage::default(),
+            command: Cmd::new(),
+        }
     }
 
     /// The address, for messages.
@@ -71,6 +82,16 @@ impl Node {
     /// Where the server is.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Changes with each new link, which may lead to another server.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// How long the latest answer took; for ever, if there was none yet.
+    pub fn latest_trip(&self) -> Duration {
+        self.latest_trip
     }
 
     /// Closes the link.
@@ -163,6 +184,7 @@ impl Node {
             return Ok(Kept::Yes);
         }
         self.link = None;
+        self.generation += 1;
         let link = Link::connect(&self.endpoint, budget.connect_by());
         self.link = Some(link.inspect_err(|reason| self.outage.note(reason))?);
         Ok(Kept::No)
@@ -173,7 +195,7 @@ impl Node {
         encode: Encode<'_>,
         budget: Budget,
     ) -> std::result::Result<(std::result::Result<Reply, Refusal>, Moment), Fault> {
-        let Self { link: slot, command, outage, .. } = self;
+        let Self { link: slot, command, outage, latest_trip, .. } = self;
         let Some(link) = slot else { return Err(Fault::unsent(Reason::Closed)) };
         let mut exchange = |form| {
             encode(form, command);
@@ -185,7 +207,10 @@ impl Node {
             other => other,
         };
         match &result {
-            Ok(_) => outage.end(),
+            Ok((_, sent_at)) => {
+                *latest_trip = Moment::now().since(*sent_at);
+                outage.end();
+            }
             Err(fault) => {
                 outage.note(&fault.reason);
                 *slot = None;

@@ -18,7 +18,7 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 #[derive(Default)]
 pub struct Queue {
     /// A link whose last wait was answered, kept for the next.
-    idle: Option<(Link, Id)>,
+    idle: Option<(Link, Id, u64)>,
     /// Why the server does not let us block, once it has said so.
     refusal: Option<String>,
     is_refusal_told: bool,
@@ -38,6 +38,8 @@ pub struct Place {
     is_queued: bool,
     /// The link's number on the server, once it has said it: what ends a BLPOP from outside.
     id: Id,
+    /// Which main link there was when the number was asked for: on another server it is another client's.
+    generation: u64,
     /// The main link's node, free while we wait.
     node: Rc<RefCell<Node>>,
     /// The next pause, while there is no place in the line to be had.
@@ -64,9 +66,8 @@ enum Seen {
     Failed,
 }
 
-/// How long the server lets us block at most, lest it keep the place of a client that the network lost.
-/// Who blocks again is the last in the line.
-const LONGEST_BLOCK: Duration = Duration::from_secs(60);
+/// A server that answered within this can be asked for one thing more before we go.
+const NEAR: Duration = Duration::from_millis(10);
 /// How long the last answer is awaited when a place is given up: a round trip or two, as a rule.
 const LAST_LOOK: Duration = Duration::from_millis(30);
 /// Pause after the first try without a place in the line; each further one is twice as long.
@@ -97,7 +98,7 @@ impl Place {
         timeouts: Timeouts,
         deadline: Moment,
     ) -> Self {
-        let (link, id) = queue.borrow_mut().idle.take().unzip();
+        let (link, id) = queue.borrow_mut().idle.take().map(|(link, id, generation)| (link, (id, generation))).unzip();
         Self {
             queue: Rc::clone(queue),
             node: Rc::clone(node),
@@ -105,7 +106,8 @@ impl Place {
             key: key.to_vec(),
             deadline,
             link,
-            id: id.unwrap_or(Id::Unasked),
+            id: id.map_or(Id::Unasked, |(id, _)| id),
+            generation: id.map_or(0, |(_, generation)| generation),
             connect_by: deadline,
             is_queued: false,
             pause: FIRST_PAUSE,
@@ -138,8 +140,10 @@ impl Place {
             return false;
         }
         if link.is_open() {
-            let longest = LONGEST_BLOCK.min(self.deadline.remaining() + Duration::from_millis(500));
+            // For the whole wait: who blocks again is the last in the line.
+            let longest = self.deadline.remaining() + Duration::from_millis(500);
             if self.id == Id::Unasked {
+                self.generation = self.node.borrow().generation();
                 link.queue(redis::cmd("CLIENT").arg("ID"));
                 self.id = Id::Asked;
             }
@@ -196,7 +200,10 @@ impl Place {
     /// has handed over in this very moment. Where it does not do that for us, the end of what we send ends the
     /// block too, but a reservation handed over just before is lost with the link, if rarely.
     fn end_block(&mut self) -> bool {
-        if let Id::Known(id) = self.id {
+        if let Id::Known(id) = self.id
+            && self.node.borrow().generation() == self.generation
+            && self.node.borrow().latest_trip() <= NEAR
+        {
             let budget = Budget::until(self.timeouts, Moment::now() + LAST_LOOK);
             let unblock = |_, command: &mut redis::Cmd| command.clone_from(redis::cmd("CLIENT").arg("UNBLOCK").arg(id));
             if self.node.borrow_mut().run(Operation::Unblock, &unblock, budget).is_ok() {
@@ -277,7 +284,7 @@ impl Drop for Place {
             && !self.is_queued
             && link.is_usable()
         {
-            self.queue.borrow_mut().idle = Some((link, self.id));
+            self.queue.borrow_mut().idle = Some((link, self.id, self.generation));
         }
     }
 }
