@@ -71,6 +71,19 @@ final class StrangeRepliesTest extends TestCase
         }
     }
 
+    public function testAFenceIsAPositiveNumberOrThereIsNoLease(): void
+    {
+        foreach ([":0\r\n", ":-7\r\n", ":-9223372036854775808\r\n", "+5\r\n", "\$1\r\n5\r\n", "\$-1\r\n", "*1\r\n:5\r\n"] as $bytes) {
+            $this->server->answerWith($bytes);
+            $connection = new Connection($this->server->dsn(), 0.02, 0.02);
+            $lock = new DistributedLock('order:1', 30.0, connection: $connection);
+            self::assertInstanceOf(OutcomeUnknownException::class, self::caught(static fn () => $lock->acquire()), $bytes);
+            self::assertFalse($lock->isHeld(), $bytes);
+            self::assertNull($lock->fence(), $bytes);
+            $connection->close();
+        }
+    }
+
     public function testAnOwnerIsAStringOrNothing(): void
     {
         foreach (["+OK\r\n", ":1\r\n", "*0\r\n", "HTTP/1.1 400\r\n\r\n"] as $bytes) {

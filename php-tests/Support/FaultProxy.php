@@ -150,7 +150,7 @@ final class FaultProxy
         return $this->tell(['do' => 'seen'])['fired'];
     }
 
-    /** @param string $what open: lines with a living client; orphans: without; accepted: lines ever */
+    /** @param string $what open: lines with a living client; orphans: without, nothing held; accepted: lines ever */
     public function count(string $what): int
     {
         return $this->tell(['do' => 'count'])[$what];

@@ -342,9 +342,14 @@ final class Proxy
         return $delivered;
     }
 
+    /** @return int lines with a living client; or without, and with nothing held back: the server is still at them */
     private function count(bool $withClient): int
     {
-        $counted = static fn (Line $line) => !$line->isOver() && ($line->client !== null && !$line->clientEnded) === $withClient;
+        $counted = static fn (Line $line) => match (true) {
+            $line->client === null => !$withClient && $line->server !== null,
+            $line->clientEnded => !$withClient && $line->held['request'] === '' && $line->queue['request'] === [],
+            default => $withClient,
+        };
 
         return count(array_filter($this->lines, $counted));
     }
