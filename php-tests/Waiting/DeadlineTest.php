@@ -69,7 +69,7 @@ final class DeadlineTest extends WaitingTestCase
     {
         $owner = $this->heldLock('order:1');
         $lock = $this->lock('order:1');
-        foreach ([0.0, 1e-9, 0.0005, 0.003, 0.02, 0.11, 0.35, 1.02, 1.35] as $wait) {
+        foreach ([0.0, 1e-9, 0.0005, 0.003, 0.02, 0.11, 0.35, 1.02] as $wait) {
             [[$acquired, $all], $ours] = Proc::timed(static fn () => timed(static fn () => $lock->acquire($wait)));
 
             self::assertFalse($acquired);

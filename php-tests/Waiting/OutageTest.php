@@ -119,6 +119,28 @@ final class OutageTest extends WaitingTestCase
         self::assertLessThan(0.05, self::percentile($late, 0.8));
     }
 
+    /** Nobody answers when it leaves the line, so it cannot wait for long that somebody does. */
+    public function testAHandlerThatThrowsEndsAWaitOnARedisThatHangs(): void
+    {
+        $owner = $this->heldLock('order:1');
+        $waiter = self::waiter(prepare: self::THROWS)->ready();
+        for ($round = 0; $round < 3; $round++) {
+            $waiter->wait();
+            self::awaitBlocked(1);
+            self::$server->pause();
+            $sent = Outcome::now();
+            $waiter->process->signal(SIGUSR1);
+            $outcome = $waiter->outcome();
+            self::$server->resume();
+            self::assertSame('DomainException: stop', $outcome->answer);
+            self::figure('handler that throws, Redis hangs: %.0f ms', 1e3 * ($outcome->at - $sent));
+            self::assertLessThan(0.15, $outcome->at - $sent);
+            self::awaitBlocked(0);
+        }
+        self::assertTrue($owner->release());
+        self::assertNothingHeldOrQueued();
+    }
+
     public function testAWaitWhileRedisIsAwayDoesNotSpin(): void
     {
         $proxy = FaultProxy::start(self::$server);

@@ -97,6 +97,27 @@ final class SignalMomentsTest extends WaitingTestCase
         }
     }
 
+    /** A question that may have been answered is asked again, but not for the whole wait without a look at PHP. */
+    public function testASignalDuringAnAttemptThatIsNeverAnsweredEndsTheWaitAfterTheTimeouts(): void
+    {
+        foreach (['request', 'reply'] as $lost) {
+            $owner = $this->heldLock('order:1');
+            $waiter = $this->connectedWaiter(['connectTimeout' => 0.15, 'commandTimeout' => 0.15]);
+            $this->proxy->pass();
+            $this->proxy->hold($lost);
+            $this->proxy->newConnections('hang');
+            $waiter->wait(8.0);
+            eventually(fn () => str_contains($this->proxy->seen('request'), 'EVALSHA'), 'it has asked');
+            $waiter->process->signal(SIGUSR1);
+            $outcome = $waiter->outcome();
+            self::assertSame('DomainException: stop', $outcome->answer);
+            self::assertLessThan(0.4 + $outcome->delay, $outcome->seconds, "$lost lost");
+            $this->proxy->cut();
+            $this->proxy->pass();
+            self::assertTrue($owner->release());
+        }
+    }
+
     /** A stopped process, whose signal and whose reservation are both there when it goes on. */
     public function testASignalThatMeetsTheReservationGivesTheLockToTheNext(): void
     {

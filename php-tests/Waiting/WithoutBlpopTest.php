@@ -6,12 +6,14 @@ namespace RedisLease\Tests\Waiting;
 
 use DistributedLock;
 use RedisLease\Connection;
+use RedisLease\Tests\Support\Janitor;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\MonitorLine;
 use RedisLease\Tests\Support\Outcome;
 use RedisLease\Tests\Support\Proc;
 use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\Waiter;
+use RedisLease\Tests\Support\Worker;
 
 use function RedisLease\Tests\Support\eventually;
 use function RedisLease\Tests\Support\timed;
@@ -20,6 +22,39 @@ use function RedisLease\Tests\Support\timed;
 final class WithoutBlpopTest extends WaitingTestCase
 {
     private const THROWS = 'pcntl_async_signals(true); pcntl_signal(SIGUSR1, static fn () => throw new DomainException("stop"));';
+
+    /** Passes everything on but BLPOP, on which it closes the connection. */
+    private const HANGS_UP = <<<'PHP'
+        $listener = stream_socket_server('unix://' . $args['socket']);
+        say('listening');
+        $peers = [];
+        for (;;) {
+            $ready = [$listener, ...array_column($peers, 0)];
+            $write = $except = null;
+            stream_select($ready, $write, $except, null);
+            foreach ($ready as $stream) {
+                if ($stream === $listener) {
+                    $client = stream_socket_accept($listener);
+                    $server = stream_socket_client($args['upstream']);
+                    $peers[(int) $client] = [$client, $server];
+                    $peers[(int) $server] = [$server, $client];
+                    continue;
+                }
+                if (!isset($peers[(int) $stream])) {
+                    continue;
+                }
+                $other = $peers[(int) $stream][1];
+                $bytes = fread($stream, 65536);
+                if ($bytes === '' || $bytes === false || str_contains($bytes, 'BLPOP')) {
+                    unset($peers[(int) $stream], $peers[(int) $other]);
+                    fclose($stream);
+                    fclose($other);
+                } else {
+                    fwrite($other, $bytes);
+                }
+            }
+        }
+        PHP;
 
     protected static function startServer(): RedisServer
     {
@@ -103,6 +138,34 @@ final class WithoutBlpopTest extends WaitingTestCase
         $waiter->release();
         $waiter->end();
         $server->stop();
+    }
+
+    /** As some proxies do with a command that they do not know. */
+    public function testAServerThatHangsUpOnBlpopIsAskedEverMoreSeldomToo(): void
+    {
+        $socket = Janitor::path('.sock');
+        $proxy = Worker::start(self::HANGS_UP, ['socket' => $socket, 'upstream' => 'unix://' . self::$server->socket()]);
+        $proxy->hear();
+        $owner = $this->heldLock('order:1');
+        $waiter = self::waiter(args: ['dsn' => "unix://$socket"])->ready();
+        $monitor = Monitor::start(self::$server);
+        $outcome = $waiter->wait(1.5)->outcome();
+        $asked = array_filter($monitor->commands(), static fn (MonitorLine $line) => str_starts_with($line->name(), 'EVAL'));
+        $monitor->close();
+        self::assertFalse($outcome->answer);
+        self::assertLessThan(1.55 + $outcome->delay, $outcome->seconds);
+        self::figure('hung up on BLPOP: %d attempts in 1.5 s', count($asked));
+        self::assertLessThan(60, count($asked));
+        $waiter->wait();
+        self::awaitPolling();
+        self::assertTrue($owner->release());
+        $released = Outcome::now();
+        $outcome = $waiter->outcome();
+        self::assertTrue($outcome->answer);
+        self::assertLessThan(0.25, $outcome->at - $released - $outcome->delay);
+        self::assertTrue($waiter->release());
+        $waiter->end();
+        $proxy->kill();
     }
 
     public function testManyWaitersWhoMustAskGetTheLockAllTheSameAndFromThoseWhoBlock(): void
