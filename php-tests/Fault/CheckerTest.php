@@ -28,7 +28,8 @@ final class CheckerTest extends TestCase
         $checker = new Checker($this->events);
 
         self::assertSame([], $checker->violations());
-        foreach (['grants', 'writes', 'samples', 'late writes refused', 'release: true', 'release: false', 'renew: true', 'renew: false'] as $what) {
+        $all = ['grants', 'writes', 'samples', 'late writes refused', 'release: true', 'release: false', 'renew: true', 'renew: false'];
+        foreach ($all as $what) {
             self::assertGreaterThan(0, $checker->counts()[$what], $what);
         }
     }
@@ -36,7 +37,8 @@ final class CheckerTest extends TestCase
     public function testTwoOwnersAreFound(): void
     {
         [$index, $grant] = $this->longGrant();
-        $this->insert($index, ['pid' => 1, 'token' => 'second', 'fence' => $grant['fence'] + 1, 't' => $grant['t'] + 1_000_000] + $grant, withCall: true);
+        $second = ['pid' => 1, 'token' => 'second', 'fence' => $grant['fence'] + 1, 't' => $grant['t'] + 1_000_000];
+        $this->insert($index, $second + $grant, withCall: true);
         $this->assertFound('two owners');
     }
 
@@ -45,8 +47,9 @@ final class CheckerTest extends TestCase
         // The next owner of the resource gets the lock while the first still claims it.
         $grants = array_values(array_filter($this->events, static fn (array $event) => $event['e'] === 'grant'));
         foreach ($grants as $grant) {
-            $next = array_filter($grants, static fn ($other) => $other['r'] === $grant['r'] && $other['t'] > $grant['t'] && $other['token'] !== $grant['token']);
-            if ($next !== []) {
+            $isNext = static fn ($other) => $other['r'] === $grant['r'] && $other['t'] > $grant['t']
+                && $other['token'] !== $grant['token'];
+            if (array_filter($grants, $isNext) !== []) {
                 break;
             }
         }
@@ -57,8 +60,9 @@ final class CheckerTest extends TestCase
         }
         unset($event);
         // It never let go, as far as anybody was told.
-        $this->events = array_values(array_filter($this->events, static fn ($event) => ($event['token'] ?? null) !== $grant['token']
-            || in_array($event['e'], ['grant', 'renewed'], true) || ($event['op'] ?? null) === 'acquire'));
+        $stays = static fn ($event) => ($event['token'] ?? null) !== $grant['token']
+            || in_array($event['e'], ['grant', 'renewed'], true) || ($event['op'] ?? null) === 'acquire';
+        $this->events = array_values(array_filter($this->events, $stays));
         $this->assertFound('two owners', 'valid, and not in Redis');
     }
 
@@ -70,7 +74,7 @@ final class CheckerTest extends TestCase
         $this->insert($index, $second, withCall: true, begun: $at + 3_000_000);
         $this->insert($index, ['e' => 'lost data', 't0' => $at, 't' => $at + 2_000_000]);
 
-        self::assertSame([], array_filter((new Checker($this->events))->violations(), static fn (string $found) => str_starts_with($found, 'two owners')));
+        self::assertSame([], $this->found('two owners'));
     }
 
     public function testAFenceThatDoesNotRiseIsFound(): void
@@ -90,7 +94,8 @@ final class CheckerTest extends TestCase
     public function testOneFenceForTwoGrantsIsFound(): void
     {
         [$index, $grant] = $this->longGrant();
-        $this->insert($index, ['pid' => 1, 'token' => 'second', 't' => $grant['until'] + 1, 'until' => $grant['until'] + 2] + $grant, withCall: true);
+        $second = ['pid' => 1, 'token' => 'second', 't' => $grant['until'] + 1, 'until' => $grant['until'] + 2];
+        $this->insert($index, $second + $grant, withCall: true);
         $this->assertFound('one fence twice');
     }
 
@@ -176,7 +181,7 @@ final class CheckerTest extends TestCase
         $stop = ['e' => 'stopped', 'pid' => $call['pid'], 't0' => $call['t0'] - self::SECOND, 't' => $call['t'] + 1];
         $this->change($isCall, ['t0' => $call['t0'] - self::SECOND]);
         $this->insert(0, $stop);
-        self::assertSame([], array_filter((new Checker($this->events))->violations(), static fn ($found) => str_starts_with($found, 'a call past')));
+        self::assertSame([], $this->found('a call past its deadline'));
     }
 
     public function testALockThatIsTakenAtTheEndIsFound(): void
@@ -202,11 +207,18 @@ final class CheckerTest extends TestCase
 
     private function assertFound(string ...$rules): void
     {
-        usort($this->events, static fn (array $one, array $other) => $one['t'] <=> $other['t']);
-        $found = array_unique(array_map(static fn (string $found) => strtok($found, ':'), (new Checker($this->events))->violations()));
         foreach ($rules as $rule) {
-            self::assertNotSame([], array_filter($found, static fn (string $one) => str_starts_with($one, $rule)), "$rule: " . json_encode($found));
+            self::assertNotSame([], $this->found($rule), "$rule: " . json_encode($this->found('')));
         }
+    }
+
+    /** @return list<string> the violations of one rule, or of any */
+    private function found(string $rule): array
+    {
+        usort($this->events, static fn (array $one, array $other) => $one['t'] <=> $other['t']);
+        $violations = (new Checker($this->events))->violations();
+
+        return array_values(array_filter($violations, static fn (string $found) => str_starts_with($found, $rule)));
     }
 
     /** @return array{int, array<string, mixed>} a grant that was valid long enough for samples to be taken in it */
@@ -217,7 +229,8 @@ final class CheckerTest extends TestCase
                 continue;
             }
             foreach ($this->events as $sample) {
-                if ($sample['e'] === 'sample' && $sample['t'] > $event['t'] + 5_000_000 && $sample['seen'][$event['r']][0] === $event['token']) {
+                $isLater = $sample['e'] === 'sample' && $sample['t'] > $event['t'] + 5_000_000;
+                if ($isLater && $sample['seen'][$event['r']][0] === $event['token']) {
                     return [$index, $event];
                 }
             }
@@ -229,7 +242,8 @@ final class CheckerTest extends TestCase
     private function changeGrant(callable $change): array
     {
         foreach (array_reverse($this->events, true) as $index => $event) {
-            $same = static fn (array $other) => $other['e'] === 'grant' && $other['r'] === ($event['r'] ?? null) && $other['t'] < $event['t'];
+            $same = static fn (array $other) => $other['e'] === 'grant' && $other['r'] === ($event['r'] ?? null)
+                && $other['t'] < $event['t'];
             if ($event['e'] === 'grant' && array_filter($this->events, $same) !== []) {
                 return $this->events[$index] = $change($event);
             }

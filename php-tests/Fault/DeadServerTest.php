@@ -103,10 +103,11 @@ final class DeadServerTest extends TestCase
     public function testAServerThatIsBackIsBackInServiceAtOnce(): void
     {
         $proxy = $this->others[] = FaultProxy::start($this->server);
+        $pass = static fn () => $proxy->newConnections('pass');
         $dead = [
             'it hung' => [fn () => $this->server->pause(), fn () => $this->server->resume()],
-            'nobody listened' => [static fn () => $proxy->newConnections('refuse') ?? $proxy->cut(), static fn () => $proxy->newConnections('pass')],
-            'connections were accepted only' => [static fn () => $proxy->newConnections('hang') ?? $proxy->cut(), static fn () => $proxy->newConnections('pass')],
+            'nobody listened' => [static fn () => $proxy->newConnections('refuse') ?? $proxy->cut(), $pass],
+            'connections were accepted only' => [static fn () => $proxy->newConnections('hang') ?? $proxy->cut(), $pass],
         ];
         foreach ($dead as $way => [$begin, $end]) {
             $lock = new DistributedLock('order:1', 5.0, connection: new Connection($proxy->dsn(), 0.2, 0.2));
@@ -151,7 +152,8 @@ final class DeadServerTest extends TestCase
         $this->withResolver(function () use ($port): void {
             $hole = $this->others[] = BlackHole::open("tcp://127.0.0.2:$port");
             $cases = [
-                'nobody listens at the first' => "127-0-0-3-127-0-0-1.test:$port", 'the first drops everything' => "127-0-0-2-127-0-0-1.test:$port",
+                'nobody listens at the first' => "127-0-0-3-127-0-0-1.test:$port",
+                'the first drops everything' => "127-0-0-2-127-0-0-1.test:$port",
                 'the second drops everything' => "127-0-0-1-127-0-0-2.test:$port",
             ];
             foreach ($cases as $what => $host) {
@@ -213,26 +215,37 @@ final class DeadServerTest extends TestCase
         }
     }
 
-    /** @return iterable<string, array{string, bool, Closure, Closure}> DSN, whether it can be warmed up, begin and end of the outage */
+    /**
+     * @return iterable<string, array{string, bool, Closure, Closure}> DSN, whether it can be warmed up, begin
+     *     and end of the outage
+     */
     private function waysToBeDead(): iterable
     {
         $nothing = static fn () => null;
+        $pause = fn () => $this->server->pause();
+        $resume = fn () => $this->server->resume();
         $proxy = $this->others[] = FaultProxy::start($this->server);
+        $pass = static fn () => $proxy->newConnections('pass');
         yield 'a black hole' => [($this->others[] = BlackHole::open('tcp://127.0.0.1:0'))->dsn(), false, $nothing, $nothing];
         yield 'a unix socket with a full queue' =>
             [($this->others[] = BlackHole::open('unix://' . Janitor::path('.hole')))->dsn(), false, $nothing, $nothing];
         yield 'nobody there' => ['redis://127.0.0.1:1', false, $nothing, $nothing];
         yield 'no such socket' => ['unix://' . Janitor::path('.none'), false, $nothing, $nothing];
         foreach (['TCP' => $this->server->tcpDsn(), 'a unix socket' => $this->server->dsn()] as $transport => $dsn) {
-            yield "a server that hangs, $transport" => [$dsn, true, fn () => $this->server->pause(), fn () => $this->server->resume()];
-            yield "a server that hung before, $transport" => [$dsn, false, fn () => $this->server->pause(), fn () => $this->server->resume()];
+            yield "a server that hangs, $transport" => [$dsn, true, $pause, $resume];
+            yield "a server that hung before, $transport" => [$dsn, false, $pause, $resume];
         }
-        yield 'the network swallows what is sent' =>
-            [$proxy->dsn(), true, static fn () => $proxy->newConnections('hang') ?? $proxy->hold(), static fn () => $proxy->newConnections('pass') ?? $proxy->cut()];
-        yield 'answers are always late' =>
-            [$proxy->dsn(), true, static fn () => $proxy->delay(0.0, 0.3), static fn () => $proxy->delay(0.0, 0.0) ?? $proxy->cut()];
-        yield 'cut off and refused' =>
-            [$proxy->dsn(), true, static fn () => $proxy->newConnections('refuse') ?? $proxy->cut('reset'), static fn () => $proxy->newConnections('pass')];
+        yield 'the network swallows what is sent' => [
+            $proxy->dsn(), true,
+            static fn () => $proxy->newConnections('hang') ?? $proxy->hold(), static fn () => $pass() ?? $proxy->cut(),
+        ];
+        yield 'answers are always late' => [
+            $proxy->dsn(), true,
+            static fn () => $proxy->delay(0.0, 0.3), static fn () => $proxy->delay(0.0, 0.0) ?? $proxy->cut(),
+        ];
+        yield 'cut off and refused' => [
+            $proxy->dsn(), true, static fn () => $proxy->newConnections('refuse') ?? $proxy->cut('reset'), $pass,
+        ];
     }
 
     private function prepared(string $dsn, bool $warms, string $resource = 'order:1'): DistributedLock
@@ -273,7 +286,8 @@ final class DeadServerTest extends TestCase
     private function inWorker(string $dsn, float $connect, float $command): array
     {
         $worker = Worker::start(<<<'PHP'
-            $lock = new DistributedLock('order:1', 5.0, connection: new Connection($args['dsn'], $args['connect'], $args['command']));
+            $connection = new Connection($args['dsn'], $args['connect'], $args['command']);
+            $lock = new DistributedLock('order:1', 5.0, connection: $connection);
             $start = hrtime(true);
             $answer = null;
             $threw = thrown(static function () use ($lock, &$answer): void {

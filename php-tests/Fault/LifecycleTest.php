@@ -21,10 +21,14 @@ final class LifecycleTest extends ServerTestCase
     private const HANDLER = 'pcntl_async_signals(true); pcntl_signal(SIGTERM, static function (): void { %s });';
     private const LOOP = 'say("ready"); for (;;) { usleep(1000); }';
 
-    /** @return array<string, array{string, 1?: int, 2?: int}> code, the signal that the test sends, the exit code; it is free at once */
+    /** @return array<string, array{string, 1?: int, 2?: int}> code, the signal that the test sends, the exit code */
     private static function freeAtOnce(): array
     {
         $in = static fn (string $code) => "\$lock->synchronized(static function (\$lock): void { $code });";
+        $exits = sprintf(self::HANDLER, 'exit(4);');
+        $throws = sprintf(self::HANDLER, 'throw new Exception("stop");');
+        $waits = '$other = new DistributedLock("taken", 60.0, connection: $connection); say("ready"); $other->acquire(60.0);';
+        $interrupted = 'pcntl_async_signals(true); pcntl_signal(SIGINT, static function (): void { exit(4); });';
 
         return [
             'return' => [''],
@@ -37,43 +41,40 @@ final class LifecycleTest extends ServerTestCase
             'a fatal error in synchronized()' => [$in('eval("class DistributedLock {}");'), 0, 255],
             'the memory limit' => ['str_repeat("x", PHP_INT_MAX >> 8);', 0, 255],
             'the memory limit in synchronized()' => [$in('str_repeat("x", PHP_INT_MAX >> 8);'), 0, 255],
-            'the memory limit three deep' => [$in('(new DistributedLock("order:2", 60.0, connection: $GLOBALS["connection"]))->synchronized(static fn () =>
-                array_map(static fn () => str_repeat("x", PHP_INT_MAX >> 8), [1]));'), 0, 255],
+            'the memory limit three deep' => [
+                $in('$inner = new DistributedLock("order:2", 60.0, connection: $GLOBALS["connection"]);
+                $inner->synchronized(static fn () => array_map(static fn () => str_repeat("x", PHP_INT_MAX >> 8), [1]));'),
+                0, 255,
+            ],
             'the time limit' => ['set_time_limit(1); for (;;);', 0, 255],
             'the time limit in synchronized()' => [$in('set_time_limit(1); for (;;);'), 0, 255],
             'a stack that overflows into the memory limit' => [$in('$f = static function ($f) { $f($f); }; $f($f);'), 0, 255],
-            'SIGTERM with a handler that exits' => [sprintf(self::HANDLER, 'exit(4);') . self::LOOP, SIGTERM, 4],
-            'SIGTERM with a handler that exits, in synchronized()' => [$in(sprintf(self::HANDLER, 'exit(4);') . self::LOOP), SIGTERM, 4],
-            'SIGTERM with a handler that throws' => [sprintf(self::HANDLER, 'throw new Exception("stop");') . self::LOOP, SIGTERM, 255],
-            'SIGTERM with a handler that throws, in synchronized()' =>
-                [$in(sprintf(self::HANDLER, 'throw new Exception("stop");') . self::LOOP), SIGTERM, 255],
-            'SIGTERM while it waits for another lock' => [
-                sprintf(self::HANDLER, 'exit(4);') . '$other = new DistributedLock("taken", 60.0, connection: $connection);
-                say("ready"); $other->acquire(60.0);', SIGTERM, 4,
-            ],
-            'SIGTERM with a handler that throws while it waits' => [
-                sprintf(self::HANDLER, 'throw new Exception("stop");') . '$other = new DistributedLock("taken", 60.0, connection: $connection);
-                say("ready"); $other->acquire(60.0);', SIGTERM, 255,
-            ],
+            'SIGTERM with a handler that exits' => [$exits . self::LOOP, SIGTERM, 4],
+            'SIGTERM with a handler that exits, in synchronized()' => [$in($exits . self::LOOP), SIGTERM, 4],
+            'SIGTERM with a handler that throws' => [$throws . self::LOOP, SIGTERM, 255],
+            'SIGTERM with a handler that throws, in synchronized()' => [$in($throws . self::LOOP), SIGTERM, 255],
+            'SIGTERM with a handler that exits while it waits' => [$exits . $waits, SIGTERM, 4],
+            'SIGTERM with a handler that throws while it waits' => [$throws . $waits, SIGTERM, 255],
             'SIGTERM dispatched by hand' => [
                 'pcntl_signal(SIGTERM, static function (): void { exit(4); });
                 say("ready"); for (;;) { usleep(1000); pcntl_signal_dispatch(); }', SIGTERM, 4,
             ],
-            'SIGINT with a handler' => ['pcntl_async_signals(true); pcntl_signal(SIGINT, static function (): void { exit(4); });' . self::LOOP, SIGINT, 4],
+            'SIGINT with a handler' => [$interrupted . self::LOOP, SIGINT, 4],
             'an open connection, closed before' => ['$connection->close();'],
-            'a second thread of connections, all open' =>
-                ['$more = new Connection($dsn . "?db=1", 5.0, 5.0); (new DistributedLock("x", 1.0, connection: $more))->acquire();'],
+            'two open connections' => ['(new DistributedLock("x", 1.0, connection: new Connection("$dsn?db=1", 5.0, 5.0)))->acquire();'],
         ];
     }
 
     /** @return array<string, array{string, int}> code, and the signal that ends it; the TTL serves */
     private static function freeByTtl(): array
     {
+        $section = '$lock->synchronized(static function ($lock): void {' . self::LOOP . '});';
+
         return [
             'SIGTERM without a handler' => [self::LOOP, SIGTERM],
-            'SIGTERM without a handler, in synchronized()' => ['$lock->synchronized(static function ($lock): void {' . self::LOOP . '});', SIGTERM],
+            'SIGTERM without a handler, in synchronized()' => [$section, SIGTERM],
             'SIGKILL' => [self::LOOP, SIGKILL],
-            'SIGKILL in synchronized()' => ['$lock->synchronized(static function ($lock): void {' . self::LOOP . '});', SIGKILL],
+            'SIGKILL in synchronized()' => [$section, SIGKILL],
             'SIGHUP' => [self::LOOP, SIGHUP],
             'SIGABRT' => [self::LOOP, SIGABRT],
             'another program in its place' => ['pcntl_exec("/bin/sh", ["-c", "kill -KILL \$\$"]);', 0],
@@ -151,8 +152,11 @@ final class LifecycleTest extends ServerTestCase
 
     public function testAForkWhileHoldingLeavesTheLockToTheParentHoweverTheChildEnds(): void
     {
-        $ends = ['exit' => 'exit;', 'fatal' => 'no_such_function();', 'memory' => 'str_repeat("x", PHP_INT_MAX >> 8);',
-            'killed' => 'exec("kill -KILL " . getmypid());', 'exec' => 'pcntl_exec("/bin/true");', 'a grandchild' => 'if (pcntl_fork() === 0) { exit; } exit;'];
+        $ends = [
+            'exit' => 'exit;', 'fatal' => 'no_such_function();', 'memory' => 'str_repeat("x", PHP_INT_MAX >> 8);',
+            'killed' => 'exec("kill -KILL " . getmypid());', 'exec' => 'pcntl_exec("/bin/true");',
+            'a grandchild' => 'if (pcntl_fork() === 0) { exit; } exit;',
+        ];
         foreach ($ends as $how => $end) {
             $worker = $this->holder("if ((\$child = pcntl_fork()) === 0) { fclose(STDERR); $end }
                 pcntl_waitpid(\$child, \$status); say(\$lock->isHeld()); hear(); say(\$lock->release());", 60.0);
@@ -243,7 +247,8 @@ final class LifecycleTest extends ServerTestCase
             var_export(self::$server->dsn(), true),
         ));
         $user = posix_getpwuid(posix_geteuid())['name'];
-        $ini = ['zend_extension' => 'opcache', 'opcache.enable_cli' => '1', 'opcache.preload' => $preload, 'opcache.preload_user' => $user];
+        $ini = ['zend_extension' => 'opcache', 'opcache.enable_cli' => '1', 'opcache.preload' => $preload];
+        $ini['opcache.preload_user'] = $user;
         $process = PhpProcess::run("echo json_encode((new DistributedLock('order:1', 60.0, connection:
             new RedisLease\\Connection(" . var_export(self::$server->dsn(), true) . ', 5.0, 5.0)))->acquire());', $ini);
         if (str_contains($process->errors(), 'Failed loading')) {

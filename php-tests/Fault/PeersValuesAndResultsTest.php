@@ -22,7 +22,9 @@ use function RedisLease\Tests\Support\eventually;
 /** What users of other libraries reported about values and results: each symptom once, as it must not be here. */
 final class PeersValuesAndResultsTest extends ServerTestCase
 {
-    private const NAMES = ['order:1', '{order}:1', 'a{b}c{d}', '{}', '{', '}', '}{', '{a', 'a}b{c', "\0\xff{\xfe}", '{}{x}', '{{x}}', ' '];
+    private const NAMES = [
+        'order:1', '{order}:1', 'a{b}c{d}', '{}', '{', '}', '}{', '{a', 'a}b{c', "\0\xff{\xfe}", '{}{x}', '{{x}}', ' ',
+    ];
 
     public function testNoSerializerOrCompressionBreaksTheCompare(): void
     {

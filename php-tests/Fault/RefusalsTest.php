@@ -76,7 +76,8 @@ final class RefusalsTest extends TestCase
     {
         $primary = $this->server(['repl-diskless-sync-delay' => '0'], tcp: true);
         $replica = $this->server([
-            'replicaof' => '127.0.0.1 ' . $primary->port(), 'replica-serve-stale-data' => 'no', 'replica-read-only' => 'no',
+            'replicaof' => '127.0.0.1 ' . $primary->port(), 'replica-serve-stale-data' => 'no',
+            'replica-read-only' => 'no',
         ]);
         eventually(static fn () => str_contains($replica->command('INFO', 'replication'), 'master_link_status:up'), 'it replicates');
         $primary->kill();
@@ -141,7 +142,8 @@ final class RefusalsTest extends TestCase
         $server = $this->server(['dir' => $directory, 'save' => '3600 1000']);
         rmdir($directory);
         self::codeOf($server, 'BGSAVE');
-        eventually(static fn () => str_contains($server->command('INFO', 'persistence'), 'rdb_last_bgsave_status:err'), 'saving failed');
+        $hasFailed = static fn () => str_contains($server->command('INFO', 'persistence'), 'rdb_last_bgsave_status:err');
+        eventually($hasFailed, 'saving failed');
 
         $this->assertLastingRefusal($server, 'MISCONF');
     }
@@ -202,7 +204,8 @@ final class RefusalsTest extends TestCase
         $server = $this->server(aclUsers: array_keys($users));
         foreach ($users as $user => [$code, $missing]) {
             $name = explode(' ', $user)[1];
-            $lock = new DistributedLock('order:1', 5.0, connection: new Connection($server->dsn(['user' => $name, 'pass' => 'secret'])));
+            $connection = new Connection($server->dsn(['user' => $name, 'pass' => 'secret']));
+            $lock = new DistributedLock('order:1', 5.0, connection: $connection);
             $caught = $this->assertRefused($code, static fn () => $lock->acquire(5.0), $name);
             self::assertStringContainsStringIgnoringCase($missing, $caught->getMessage());
             self::assertSame([], $server->command('KEYS', '*'));
@@ -227,7 +230,7 @@ final class RefusalsTest extends TestCase
         }
     }
 
-    /** The refusal passes: thrown at once without a wait, after a wait that ends too early, and lived through by a longer one. */
+    /** The refusal passes: thrown at once without a wait, after a wait too short, and lived through by a longer one. */
     private function assertPassingRefusal(RedisServer $server, string $code, callable $cure): void
     {
         $lock = $this->lock($server);

@@ -16,7 +16,7 @@ use RedisLease\Tests\Support\Proc;
 use RedisLease\Tests\Support\Worker;
 use Throwable;
 
-/** What no real server can be brought to say. None of it is taken for an answer, and none of it costs more than the time-outs. */
+/** What no real server can be brought to say: it is not taken for an answer, and costs no more than the time-outs. */
 final class StrangeRepliesTest extends TestCase
 {
     private const NONSENSE = [

@@ -138,7 +138,8 @@ final class TlsTest extends TestCase
         touch($empty);
         $this->assertUnavailable('/no/such/file', "rediss://$address?ca=/no/such/file", 'no such CA file');
         $this->assertUnavailable('?ca=', "rediss://$address?ca=$empty", 'an empty CA file');
-        $this->assertUnavailable('/no/such/key', "rediss://$address?ca=" . self::$ca->ca() . '&cert=' . self::$ca->ca() . '&key=/no/such/key', 'no such key');
+        $ca = self::$ca->ca();
+        $this->assertUnavailable('/no/such/key', "rediss://$address?ca=$ca&cert=$ca&key=/no/such/key", 'no such key');
     }
 
     public function testAFileThatWasMendedIsReadAnewWithoutANewWorker(): void
@@ -267,7 +268,8 @@ final class TlsTest extends TestCase
         $address = stream_socket_get_name($probe, false);
         fclose($probe);
         $server = RedisServer::start(settings: [
-            'tls-port' => substr(strrchr($address, ':'), 1), 'tls-cert-file' => $certificate[0], 'tls-key-file' => $certificate[1],
+            'tls-port' => substr(strrchr($address, ':'), 1),
+            'tls-cert-file' => $certificate[0], 'tls-key-file' => $certificate[1],
             'tls-ca-cert-file' => self::$ca->ca(), 'tls-auth-clients' => $clients,
         ]);
 

@@ -18,7 +18,9 @@ final class Checker
     /** @var list<string> */
     private array $violations = [];
     /** @var array<string, int> */
-    private array $counts = ['grants' => 0, 'grants in a moment when data was lost' => 0, 'writes' => 0, 'late writes refused' => 0, 'samples' => 0];
+    private array $counts = [
+        'grants' => 0, 'grants in a moment when data was lost' => 0, 'writes' => 0, 'late writes refused' => 0, 'samples' => 0,
+    ];
 
     /** @param list<array<string, mixed>> $events in the order of time */
     public function __construct(array $events)
@@ -63,10 +65,12 @@ final class Checker
                     $this->counts['grants in a moment when data was lost']++;
                     continue;
                 }
-                $earlier[$epoch] = array_filter($earlier[$epoch] ?? [], static fn (array $one) => $one['until'] > $span['from']);
+                $goesOn = static fn (array $one) => $one['until'] > $span['from'];
+                $earlier[$epoch] = array_filter($earlier[$epoch] ?? [], $goesOn);
                 foreach ($earlier[$epoch] as $other) {
                     if ($other['token'] !== $span['token'] && $span['until'] > $span['from']) {
-                        $this->violate('two owners', $resource, "{$other['token']} until {$other['until']}, {$span['token']} from {$span['from']}");
+                        $how = "{$other['token']} until {$other['until']}, {$span['token']} from {$span['from']}";
+                        $this->violate('two owners', $resource, $how);
                     }
                 }
                 $earlier[$epoch][] = $span;
@@ -103,7 +107,7 @@ final class Checker
     private function lateWritesAreRefused(): void
     {
         $writes = $this->history->writes;
-        usort($writes, static fn (array $one, array $other) => [$one['r'], $one['number']] <=> [$other['r'], $other['number']]);
+        usort($writes, static fn ($one, $other) => [$one['r'], $one['number']] <=> [$other['r'], $other['number']]);
         $last = $by = [];
         foreach ($writes as $write) {
             $this->counts['writes']++;
@@ -115,8 +119,9 @@ final class Checker
                 }
                 continue;
             }
-            if ($write['fence'] < max($write['last'], $last[$resource] ?? 0)) {
-                $this->violate('a late write accepted', $resource, "{$write['fence']} after " . max($write['last'], $last[$resource] ?? 0));
+            $highest = max($write['last'], $last[$resource] ?? 0);
+            if ($write['fence'] < $highest) {
+                $this->violate('a late write accepted', $resource, "{$write['fence']} after $highest");
             }
             $last[$resource] = max($last[$resource] ?? 0, $write['fence']);
             $by["$resource {$write['fence']}"] ??= $write['token'];
@@ -128,20 +133,29 @@ final class Checker
 
     private function whatIsValidIsInRedis(): void
     {
+        $samples = $this->history->samples;
         foreach ($this->history->spans as $resource => $spans) {
             usort($spans, static fn (array $one, array $other) => $one['from'] <=> $other['from']);
             $first = 0;
             foreach ($spans as $span) {
-                while (isset($this->history->samples[$first]) && $this->history->samples[$first]['t'] < $span['from']) {
+                while (isset($samples[$first]) && $samples[$first]['t'] < $span['from']) {
                     $first++;
                 }
-                for ($index = $first; ($sample = $this->history->samples[$index] ?? null) !== null && $sample['t'] < $span['until']; $index++) {
-                    $isWithin = isset($sample['seen'][$resource]) && $sample['t1'] <= $span['until'] && $this->history->epoch($span['begun'], $sample['t1']) !== null;
-                    if ($isWithin && $sample['seen'][$resource][0] !== $span['token']) {
-                        $seen = $sample['seen'][$resource][0] ?? 'nothing';
-                        $this->violate('valid, and not in Redis', $resource, "{$span['token']} from {$span['from']} until {$span['until']}, $seen at {$sample['t']}");
-                    }
+                for ($index = $first; isset($samples[$index]) && $samples[$index]['t'] < $span['until']; $index++) {
+                    $this->isInRedis($span, $resource, $samples[$index]);
                 }
+            }
+        }
+    }
+
+    private function isInRedis(array $span, string $resource, array $sample): void
+    {
+        $isWithin = isset($sample['seen'][$resource]) && $sample['t1'] <= $span['until'];
+        if ($isWithin && $this->history->epoch($span['begun'], $sample['t1']) !== null) {
+            $seen = $sample['seen'][$resource][0] ?? 'nothing';
+            if ($seen !== $span['token']) {
+                $how = "{$span['token']} from {$span['from']} until {$span['until']}, $seen at {$sample['t']}";
+                $this->violate('valid, and not in Redis', $resource, $how);
             }
         }
     }
@@ -151,11 +165,15 @@ final class Checker
     {
         foreach ($this->history->calls as $call) {
             $before = $call['before'];
-            if ($call['answer'] !== false || $before === null || $call['op'] === 'synchronized' || ($this->history->given[$before] ?? PHP_INT_MAX) < $call['t']) {
+            if ($call['answer'] !== false || $before === null || $call['op'] === 'synchronized') {
+                continue;
+            }
+            if (($this->history->given[$before] ?? PHP_INT_MAX) < $call['t']) {
                 continue;
             }
             foreach ($this->history->spans[$call['r']] ?? [] as $span) {
-                $isValid = $span['token'] === $before && $span['from'] < $call['t0'] && $span['claimed'] > $call['t'] && $span['until'] >= $call['t0'];
+                $isValid = $span['token'] === $before && $span['from'] < $call['t0']
+                    && $span['claimed'] > $call['t'] && $span['until'] >= $call['t0'];
                 if ($isValid && $this->history->epoch($span['begun'], $call['t']) !== null) {
                     $this->violate('lost while it was valid', $call['r'], "$before by {$call['op']} at {$call['t0']}");
                 }
@@ -202,12 +220,16 @@ final class Checker
         }
     }
 
-    /** @return array{array<string, int>, list<array<string, mixed>>} when each token's TTL is over; and calls that may have left one without a name */
+    /**
+     * @return array{array<string, int>, list<array<string, mixed>>} when each token's TTL is over, and the calls
+     *     that may have left a token that nobody could write down
+     */
     private function lastTraces(): array
     {
         $byToken = $nameless = [];
         foreach ($this->history->grants as $grant) {
-            $byToken[$grant['token']] = max($byToken[$grant['token']] ?? 0, $grant['t'] + (int) ($grant['ttl'] * self::SECOND));
+            $until = $grant['t'] + (int) ($grant['ttl'] * self::SECOND);
+            $byToken[$grant['token']] = max($byToken[$grant['token']] ?? 0, $until);
         }
         foreach ($this->history->calls as $call) {
             if ($call['op'] === 'release') {
@@ -230,7 +252,8 @@ final class Checker
             // A child's count begins anew, with its parent's still standing in its first reading.
             $took = $call['took'] - max(0, $call['delay']) - $this->history->stopped($call['pid'], $call['t0'], $call['t']);
             if ($took > $call['limit'] * self::SECOND + self::LATE) {
-                $this->violate('a call past its deadline', $call['r'], sprintf('%s: %.3f s of %.3f s', $call['op'], $took / 1e9, $call['limit']));
+                $how = sprintf('%s: %.3f s of %.3f s', $call['op'], $took / 1e9, $call['limit']);
+                $this->violate('a call past its deadline', $call['r'], $how);
             }
         }
     }

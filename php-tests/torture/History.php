@@ -8,7 +8,7 @@ namespace RedisLease\Tests\torture;
  * What happened, put in order for the Checker: calls with their begin and end, and for each token the spans in which
  * its owner relied on it. Times are nanoseconds.
  *
- * @phpstan-type Call array{op: string, r: string, pid: int, t0: int, t: int, token: ?string, before: ?string, answer: mixed, ttl: int, ...}
+ * A call has op, r (the resource), pid, t0 and t, before and token (its handle's token then and now), answer, ttl.
  */
 final class History
 {
@@ -57,7 +57,8 @@ final class History
                 case 'grant':
                 case 'renewed':
                     $this->spans[$event['r']][] = [
-                        'token' => $event['token'], 'begun' => $begun[$pid], 'from' => $event['t'], 'until' => $event['until'], 'claimed' => $event['until'],
+                        'token' => $event['token'], 'begun' => $begun[$pid], 'from' => $event['t'],
+                        'until' => $event['until'], 'claimed' => $event['until'],
                     ];
                     if ($event['e'] === 'grant') {
                         $this->grants[] = $event + ['begun' => $begun[$pid]];
@@ -166,7 +167,8 @@ final class History
 
     private function unfinished(array $begin, int $died, array &$cuts): void
     {
-        $this->call(['t0' => $begin['t'], 't' => $died, 'before' => $begin['token'], 'answer' => null, 'took' => 0, 'delay' => 0] + $begin, $cuts);
+        $rest = ['t0' => $begin['t'], 't' => $died, 'before' => $begin['token'], 'answer' => null, 'took' => 0, 'delay' => 0];
+        $this->call($rest + $begin, $cuts);
     }
 
     /** From then on nobody relied on the token: it was given back, or found lost. */

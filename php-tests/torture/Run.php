@@ -49,10 +49,8 @@ final class Run
     public function history(): array
     {
         $chaos = new Chaos($this->random, $this->server, $this->data, $this->proxy, $this->events);
-        $observer = PhpProcess::start(
-            [__DIR__ . '/observer.php', self::packed(['socket' => $this->server->socket(), 'directory' => $this->directory, 'resources' => self::RESOURCES])],
-            extension: false,
-        );
+        $look = ['socket' => $this->server->socket(), 'directory' => $this->directory, 'resources' => self::RESOURCES];
+        $observer = PhpProcess::start([__DIR__ . '/observer.php', self::packed($look)], extension: false);
         $end = microtime(true) + $this->seconds;
         $strike = microtime(true) + 0.3;
         while (($now = microtime(true)) < $end) {
@@ -81,7 +79,8 @@ final class Run
     private function worker(): PhpProcess
     {
         return PhpProcess::start([__DIR__ . '/worker.php', self::packed([
-            'seed' => $this->random->getInt(0, PHP_INT_MAX >> 32), 'directory' => $this->directory, 'resources' => self::RESOURCES,
+            'seed' => $this->random->getInt(0, PHP_INT_MAX >> 32),
+            'directory' => $this->directory, 'resources' => self::RESOURCES,
             'dsns' => [$this->server->dsn(), $this->proxy->dsn(), $this->proxy->dsn()], 'timeout' => self::TIMEOUT,
         ])], ['redis_lease.dsn' => 'unix:///dev/null/no-redis']);
     }

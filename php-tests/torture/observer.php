@@ -31,7 +31,8 @@ while (!file_exists($args['directory'] . '/seen')) {
         $redis ??= new Resp('unix://' . $args['socket'], 10.0);
         $t0 = hrtime(true);
         $seen = $redis->command('EVAL', LOOK, count($keys), ...$keys);
-        fwrite($log, json_encode(['e' => 'sample', 't' => $t0, 't1' => hrtime(true), 'seen' => array_combine($args['resources'], $seen)]) . "\n");
+        $sample = ['e' => 'sample', 't' => $t0, 't1' => hrtime(true), 'seen' => array_combine($args['resources'], $seen)];
+        fwrite($log, json_encode($sample) . "\n");
         usleep(8_000);
     } catch (RuntimeException) {
         $redis = null;

@@ -266,8 +266,10 @@ final class Worker
     {
         $t = hrtime(true);
         $delay = self::runDelay() - $begun['delay'];
-        $this->note(['e' => 'end', 't' => $t, 'token' => $token, 'answer' => self::shown($answer), 'took' => $t - $begun['t0'] - $without,
-            'delay' => $delay] + $begun);
+        $this->note([
+            'e' => 'end', 't' => $t, 'token' => $token, 'answer' => self::shown($answer),
+            'took' => $t - $begun['t0'] - $without, 'delay' => $delay,
+        ] + $begun);
     }
 
     /** Redis has confirmed the lease: until when may it be relied on? Never later than what the extension says. */
@@ -275,8 +277,10 @@ final class Worker
     {
         $now = hrtime(true);
         $until = $now + (int) ($lock->remaining() * 1e9);
-        $this->note(['e' => $event, 't' => $now, 'r' => $lock->resource(), 'token' => $lock->token(), 'fence' => $lock->fence(),
-            'until' => $until, 'ttl' => $ttl]);
+        $this->note([
+            'e' => $event, 't' => $now, 'r' => $lock->resource(), 'token' => $lock->token(), 'fence' => $lock->fence(),
+            'until' => $until, 'ttl' => $ttl,
+        ]);
     }
 
     /** Writes it down, and gives the time it wrote. */

@@ -133,7 +133,7 @@ final class Judge
         }
     }
 
-    /** Gives the lock back in one of several ways. That is final: no late command may undo it, or touch the next owner's lock. */
+    /** Gives the lock back in one of several ways. That is final: no late command undoes it, or touches the next lock. */
     private function recover(mixed $answer, int $variant): void
     {
         $step = $this->cell->step;
@@ -144,7 +144,8 @@ final class Judge
             $released = $this->giveBack($variant % 4);
             if ($step->call === 'release' && $answer instanceof Throwable && $variant % 4 !== 2) {
                 $isOurs = $step->holder === Step::OURS;
-                $this->demand($released === $isOurs, 'a further release() did not give the final answer: ' . var_export($released, true));
+                $shown = var_export($released, true);
+                $this->demand($released === $isOurs, "a further release() did not give the final answer: $shown");
             }
         } catch (Throwable $failure) {
             $this->wrong[] = "could not be given back: $failure";
@@ -160,7 +161,8 @@ final class Judge
         }
         $this->proxy->deliver();
         $this->demand($this->redis->command('GET', self::KEY) === $next, 'a late command changed who has the lock');
-        $this->demand($next === null || $this->redis->command('PTTL', self::KEY) > self::LONG, "a late command touched the next owner's TTL");
+        $left = $this->redis->command('PTTL', self::KEY);
+        $this->demand($next === null || $left > self::LONG, "a late command touched the next owner's TTL");
     }
 
     private function giveBack(int $variant): bool
