@@ -196,17 +196,19 @@ final class RefusalsTest extends TestCase
     public function testAnAclUserWithoutTheRightsLearnsWhichAreMissing(): void
     {
         $users = [
-            'user commands on >secret ~* +@all -evalsha -eval' => ['NOPERM', 'evalsha'],
-            'user keys on >secret ~other:* +@all' => ['NOPERM', 'key'],
-            // Redis itself has no code word for what a script may not do.
-            'user writes on >secret ~* +@all -set' => ['ERR', 'command'],
+            'user commands on >secret ~* +@all -evalsha -eval' => [['NOPERM'], 'evalsha'],
+            'user keys on >secret ~other:* +@all' => [['NOPERM'], 'key'],
+            // Not every Redis has a code word for what a script may not do.
+            'user writes on >secret ~* +@all -set' => [['ERR', 'NOPERM'], 'command'],
         ];
         $server = $this->server(aclUsers: array_keys($users));
-        foreach ($users as $user => [$code, $missing]) {
+        foreach ($users as $user => [$codes, $missing]) {
             $name = explode(' ', $user)[1];
             $connection = new Connection($server->dsn(['user' => $name, 'pass' => 'secret']));
             $lock = new DistributedLock('order:1', 5.0, connection: $connection);
-            $caught = $this->assertRefused($code, static fn () => $lock->acquire(5.0), $name);
+            $caught = self::caught(static fn () => $lock->acquire(5.0));
+            self::assertInstanceOf(ServerException::class, $caught, $name);
+            self::assertContains($caught->redisCode, $codes, $name);
             self::assertStringContainsStringIgnoringCase($missing, $caught->getMessage());
             self::assertSame([], $server->command('KEYS', '*'));
         }
