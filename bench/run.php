@@ -4,7 +4,8 @@
  * The benchmarks, all in one run. Writes bench/results/NAME.txt and NAME.svg; tools/bench prepares what this needs.
  *
  * Usage: php bench/run.php NAME FLOOR [PART…]
- * Environment: QUICK=1 for a look of a minute, BENCH_STRICT=1 to fail when a promised figure is missed.
+ * Environment: QUICK=1 for a look of a minute, BENCH_STRICT=1 to fail when a promised figure is missed,
+ * BENCH_PATIENCE=300 to wait so many seconds, in each comparison, for moments in which the machine is quiet.
  */
 
 declare(strict_types=1);

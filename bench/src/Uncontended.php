@@ -25,12 +25,13 @@ final class Uncontended
         $some = [Contest::RAW, Contest::SYMFONY, Contest::LARAVEL, Contest::OURS, Contest::SLEEPING, Contest::ANEW];
         $contest = $this->contest;
         $cores = Machine::twoCores();
+        $where = $cores === null ? 'on the only core' : 'server and client on a core each';
 
         $rounds = $this->measure($contest->tcp, array_keys(Contest::PEERS), $cores);
-        $this->show('Uncontended acquire + release, TCP loopback, server and client on a core each', $rounds);
+        $this->show("Uncontended acquire + release, TCP loopback, $where", $rounds);
         $placed = $this->measure($contest->tcp, $some, null);
         $this->show('The same, where the scheduler puts them', $placed, self::PLACEMENT);
-        $this->show('The same, unix socket, on a core each', $this->measure($contest->unix, $some, $cores));
+        $this->show("The same, unix socket, $where", $this->measure($contest->unix, $some, $cores));
 
         $this->judge($rounds, $placed);
         $this->draw($rounds);
