@@ -46,6 +46,7 @@ final class HandOffTest extends WaitingTestCase
             self::assertTrue($outcome->answer && $outcome->isHeld);
             self::assertGreaterThan($lock->fence(), $outcome->fence);
             $seconds[] = $outcome->at - $released;
+            self::assertLessThan(0.5, $outcome->at - $released - $outcome->delay, "round $round");
             self::assertTrue($waiter->release());
         }
         $waiter->wait(0.0)->outcome();
