@@ -169,6 +169,9 @@ final class DeadServerTest extends TestCase
 
     public function testLocalhostWorksOnWhicheverOfItsAddressesTheServerListens(): void
     {
+        if (gethostbyname('localhost') === 'localhost') {
+            self::markTestSkipped('this machine does not know the name localhost');
+        }
         [$answer] = $this->inWorker('redis://localhost:' . $this->server->port(), 1.0, 1.0);
         self::assertTrue($answer);
     }

@@ -40,7 +40,8 @@ final class TlsTest extends TestCase
     public function testALockIsTakenAndReleasedOverTls(): void
     {
         [$server, $address] = $this->server(self::$ca->issue(self::HERE));
-        foreach (["rediss://$address/2", 'rediss://localhost' . strrchr($address, ':') . '/2', "valkeys://$address/2"] as $dsn) {
+        $named = gethostbyname('localhost') === 'localhost' ? $address : 'localhost' . strrchr($address, ':');
+        foreach (["rediss://$address/2", "rediss://$named/2", "valkeys://$address/2"] as $dsn) {
             $connection = new Connection($dsn . '?ca=' . self::$ca->ca(), 2.0, 2.0);
             self::assertIsFloat(current($connection->ping()));
             $lock = new DistributedLock('order:1', 30.0, connection: $connection);
