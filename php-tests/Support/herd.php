@@ -20,6 +20,9 @@ function herd(int $count, callable $action, ?callable $meanwhile = null): array
     for ($number = 0; $number < $count; $number++) {
         [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $child = pcntl_fork();
+        if ($child === -1) {
+            throw new RuntimeException('no more processes');
+        }
         if ($child === 0) {
             fclose($starter);
             fclose($ours);

@@ -51,7 +51,9 @@ final class MemoryTest extends WaitingTestCase
             }
         });
         $parent = getmypid();
-        if (($tormentor = pcntl_fork()) === 0) {
+        $tormentor = pcntl_fork();
+        $tormentor === -1 && exit(2);
+        if ($tormentor === 0) {
             while (posix_getppid() === $parent) {
                 posix_kill($parent, SIGUSR1);
                 usleep(500);
