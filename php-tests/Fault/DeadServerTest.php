@@ -146,6 +146,27 @@ final class DeadServerTest extends TestCase
         }
     }
 
+    public function testAServerThatTurnsEverybodyAwayIsNotStormed(): void
+    {
+        $proxy = $this->others[] = FaultProxy::start($this->server);
+        $lock = new DistributedLock('order:1', 5.0, connection: new Connection($proxy->dsn(), 0.5, 0.5));
+        $attempts = function (callable $call) use ($proxy): int {
+            $before = $proxy->count('accepted');
+            self::assertContains(self::outcome(...$call()), [ConnectionException::class, OutcomeUnknownException::class]);
+
+            return $proxy->count('accepted') - $before;
+        };
+        $proxy->newConnections('reject');
+        $waiting = $attempts(static fn () => [$lock, 'acquire with a wait', '']);
+        $proxy->pass();
+        self::assertTrue(Cuts\Runner::persist(static fn () => $lock->acquire()));
+        $proxy->breakAfter('reply', 0, 'fin', later: 'reject');
+        $resolving = $attempts(static fn () => [$lock, 'renew', '']);
+
+        self::assertThat($waiting, self::logicalAnd(self::greaterThan(2), self::lessThan(40)), 'in a wait of 0.25 s');
+        self::assertThat($resolving, self::logicalAnd(self::greaterThan(2), self::lessThan(80)), 'in 1 s');
+    }
+
     public function testADeadAddressOfANameDoesNotHideTheLivingOne(): void
     {
         $port = $this->server->port();
