@@ -53,6 +53,9 @@ final class Uncontended
             return $this->rounds($processes);
         }
         foreach ($processes as $process) {
+            // Not before its first cycle: who finds itself on one processor from the start does not spin at all.
+            $process->tell('cycles 1');
+            $process->line();
             Machine::pin($process->pid, $cores[1]);
         }
         Machine::pin($this->contest->server->pid(), $cores[0]);
