@@ -35,7 +35,8 @@ final class Process
     }
 
     /**
-     * A worker on a lock, with PHP's own settings and the extension.
+     * A worker on a lock, with PHP's own settings and the extension. Peers wait for an answer for ever, so on
+     * an overloaded machine we wait long too.
      *
      * @param class-string<Peer> $peer
      * @param array<string, string> $ini
@@ -52,19 +53,19 @@ final class Process
      */
     public static function workerCommand(string $peer, Address $address, string $name, array $ini = []): array
     {
+        $ini += ['redis_lease.connect_timeout' => '10', 'redis_lease.command_timeout' => '10'];
+
         return [...self::php($ini), dirname(__DIR__) . '/worker.php', $peer, $address->text, $name];
     }
 
     /**
-     * The start of a command line: every process of a measurement has the same modules. Peers wait for an
-     * answer for ever, so on an overloaded machine we wait long too.
+     * The start of a command line: every process of a measurement has the same modules.
      *
      * @param array<string, string> $ini
      * @return list<string>
      */
     public static function php(array $ini = []): array
     {
-        $ini += ['redis_lease.connect_timeout' => '10', 'redis_lease.command_timeout' => '10'];
         $command = [PHP_BINARY, '-d', 'extension=' . getenv('REDIS_LEASE_SO')];
         foreach ($ini as $name => $value) {
             array_push($command, '-d', "$name=$value");
