@@ -147,6 +147,30 @@ final class HandOffTest extends WaitingTestCase
         }
     }
 
+    /** How long a lock is kept for somebody else is no reason to look: by then it will have an owner. */
+    public function testWhoComesDuringAHandOverDoesNotComeAgainWhenItMustBeOver(): void
+    {
+        $owner = $this->heldLock('order:1');
+        [$first] = self::lineUp(1);
+        $newcomer = self::waiter()->ready();
+        $first->process->pause();
+        $owner->release();
+        $monitor = Monitor::start(self::$server);
+        $newcomer->wait();
+        $came = Outcome::now();
+        self::awaitBlocked(1);
+        $first->process->resume();
+        self::assertTrue($first->outcome()->answer);
+        eventually(static fn () => Outcome::now() - $came > 0.4, 'the reservation would have ended');
+        $looks = array_filter($monitor->commands(), static fn (MonitorLine $line) =>
+            self::isAttemptOfAWaiter($line) && $line->words[13] === '');
+        $monitor->close();
+        self::assertCount(1, $looks);
+        self::assertTrue($first->release());
+        self::assertTrue($newcomer->outcome()->answer);
+        self::assertTrue($newcomer->release());
+    }
+
     private static function sorted(array $values): array
     {
         sort($values);
