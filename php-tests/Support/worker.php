@@ -18,9 +18,11 @@ function say(mixed $message): void
 /** Waits for the test's next message; ends the process if the test is gone. */
 function hear(): mixed
 {
-    $line = fgets(STDIN);
-    if ($line === false) {
-        exit(0);
+    // A signal ends a read too, and is no end of the test.
+    while (($line = fgets(STDIN)) === false) {
+        if (feof(STDIN)) {
+            exit(0);
+        }
     }
 
     return json_decode($line, true, 512, JSON_THROW_ON_ERROR);

@@ -17,7 +17,7 @@ final class DeathTest extends WaitingTestCase
     {
         $waiter = self::waiter()->ready();
         $late = [];
-        for ($round = 0; $round < 5; $round++) {
+        for ($round = 0; $round < 3; $round++) {
             $holder = self::waiter(args: ['ttl' => 0.4])->ready()->wait(0.0);
             self::assertTrue($holder->outcome()->answer);
             $waiter->wait();
@@ -169,7 +169,6 @@ final class DeathTest extends WaitingTestCase
             $monitor = Monitor::start(self::$server);
             $first->process->pause();
             $first->process->signal(SIGUSR1);
-            $released = Outcome::now();
             $owner->release();
             $first->process->resume();
 
@@ -182,7 +181,8 @@ final class DeathTest extends WaitingTestCase
                 count($line->words) === 7 && str_starts_with($line->words[6], 'reserved:'));
             $monitor->close();
             self::assertNothingHeldOrQueued();
-            if ($interrupted->at - $released < 0.09 || $round === 10) {
+            // A machine that is busy otherwise may take longer than the reservation lasts.
+            if ($gaveBack !== [] || $round === 5) {
                 break;
             }
         }

@@ -112,7 +112,8 @@ final class MemoryTest extends WaitingTestCase
             self::figure('%d waits: %+d bytes of PHP, %+d kB anonymous', $rounds, $usedAfter - $used, $anonymousAfter - $anonymous);
             self::assertLessThan(2_000, $usedAfter - $used);
             self::assertLessThan(300, $anonymousAfter - $anonymous);
-            self::assertSame($descriptors, $descriptorsAfter);
+            // One more or less, whether the second connection happens to be open.
+            self::assertLessThanOrEqual($descriptors + 1, $descriptorsAfter);
         }
         $worker->finish();
     }

@@ -84,6 +84,7 @@ final class SignalMomentsTest extends WaitingTestCase
     {
         foreach (['request', 'reply'] as $lost) {
             $waiter = $this->connectedWaiter(['connectTimeout' => 0.2, 'commandTimeout' => 0.2]);
+            $this->proxy->pass();
             $this->proxy->hold($lost);
             $this->proxy->newConnections('hang');
             $waiter->wait(0.0);
@@ -145,7 +146,7 @@ final class SignalMomentsTest extends WaitingTestCase
         $waiter = self::waiter(prepare: self::ROUNDS)->ready();
         $ways = $between = ['acquire' => 0, 'after it' => 0];
         mt_srand(4);
-        for ($round = 0; $round < 300; $round++) {
+        for ($round = 0; $round < 250; $round++) {
             $owner = $this->heldLock('order:1');
             $waiter->process->say(30.0);
             $waiter->process->hear();
@@ -182,7 +183,7 @@ final class SignalMomentsTest extends WaitingTestCase
         $waiter = self::waiter(prepare: self::ROUNDS)->ready();
         $ways = ['acquire' => 0, 'after it' => 0];
         mt_srand(5);
-        for ($round = 0; $round < 200; $round++) {
+        for ($round = 0; $round < 120; $round++) {
             $waiter->process->say(0.008);
             $moment = $waiter->process->hear() + mt_rand(6_000_000, 10_000_000);
             while (hrtime(true) < $moment);

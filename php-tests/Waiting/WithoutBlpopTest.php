@@ -87,7 +87,7 @@ final class WithoutBlpopTest extends WaitingTestCase
         $lock = new DistributedLock('order:1', 30.0, connection: new Connection(self::alice(), 5.0, 5.0));
         self::assertFalse($lock->acquire(0.01));
         $monitor = Monitor::start(self::$server);
-        foreach ([[0.05, 12], [0.3, 18], [1.5, 45]] as [$wait, $most]) {
+        foreach ([[0.05, 12], [0.3, 18], [1.2, 40]] as [$wait, $most]) {
             [[$acquired, $all], $ours] = Proc::timed(static fn () => timed(static fn () => $lock->acquire($wait)));
             $commands = $monitor->commands();
 
