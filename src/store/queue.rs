@@ -178,6 +178,10 @@ impl Place {
             return self.look();
         }
         self.is_queued = false;
+        if reply.is_ok() {
+            // The server does let us wait. One that only hangs up is asked ever more seldom.
+            self.pause = FIRST_PAUSE;
+        }
         match reply {
             Ok(Value::Nil) => Seen::Ended,
             Ok(Value::Array(items)) => match <[Value; 2]>::try_from(items) {
@@ -240,7 +244,7 @@ impl Line for Place {
                 Seen::Nothing | Seen::Failed => {}
             }
             if self.is_queued {
-                (until, has_place, self.pause) = (end, true, FIRST_PAUSE);
+                (until, has_place) = (end, true);
             } else if has_place {
                 (until, has_place) = (self.next_try(end), false);
             }
