@@ -103,10 +103,17 @@ impl Link {
         }
     }
 
-    /// Sends one command and awaits its answer, before `by`. Looks for it awake for up to `spin`.
-    pub fn exchange(&mut self, command: &Cmd, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Fault> {
+    /// Sends one command and awaits its answer, before `by`. Looks for it awake for up to `spin`. Tells also
+    /// when the sending began.
+    pub fn exchange(
+        &mut self,
+        command: &Cmd,
+        by: Moment,
+        spin: Duration,
+    ) -> Result<(Result<Reply, Refusal>, Moment), Fault> {
+        let sent_at = Moment::now();
         self.queue(command);
-        let result = self.await_reply(by, spin);
+        let result = self.await_reply(sent_at, by, spin).map(|reply| (reply, sent_at));
         // A write that the kernel took whole may have been executed; one it did not take whole was not.
         let sent = self.is_sent();
         result.map_err(|reason| {
@@ -126,16 +133,16 @@ impl Link {
         }
     }
 
-    fn await_reply(&mut self, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Reason> {
+    /// The sending belongs to the time that a reply takes: a server on the same core runs within it.
+    fn await_reply(&mut self, sent_at: Moment, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Reason> {
         self.flush()?;
         let way = self.spin.choose(spin);
-        let start = Moment::now();
         loop {
             if let Some(reply) = self.take_reply()? {
-                self.spin.learn(spin, Moment::now().since(start));
+                self.spin.learn(spin, Moment::now().since(sent_at));
                 return Ok(reply);
             }
-            if way == Way::Spin && Moment::now().since(start) < spin {
+            if way == Way::Spin && Moment::now().since(sent_at) < spin {
                 std::hint::spin_loop();
                 self.fill()?;
                 continue;

@@ -199,8 +199,7 @@ impl Node {
         let Some(link) = slot else { return Err(Fault::unsent(Reason::Closed)) };
         let mut exchange = |form| {
             encode(form, command);
-            let sent_at = Moment::now();
-            link.exchange(command, budget.command_by(), budget.spin()).map(|reply| (reply, sent_at))
+            link.exchange(command, budget.command_by(), budget.spin())
         };
         let result = match exchange(Form::Digest) {
             Ok((Err(refusal), _)) if refusal.code == "NOSCRIPT" => exchange(Form::Source),
