@@ -44,6 +44,16 @@ pub enum Error {
         /// What it said.
         refusal: Refusal,
     },
+    /// Too few of several nodes agreed.
+    #[error("{operation} found no majority of the {} nodes: {}", nodes.total, nodes.told.join("; "))]
+    NoMajority {
+        /// What was asked for.
+        operation: Operation,
+        /// What that means.
+        because: NoMajority,
+        /// What each node that did not agree said.
+        nodes: NodeReasons,
+    },
     /// The lease was granted, but the answer came when it could no longer be relied on; it was given back.
     #[error("the answer took longer than the lease is valid, so the lease was given back")]
     Late,
@@ -61,6 +71,26 @@ impl From<Interrupted> for Error {
     }
 }
 
+/// Why there was no majority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoMajority {
+    /// Too few nodes could be reached; what was taken on the others went back.
+    Unavailable,
+    /// A majority may have done it: too many answers are missing.
+    Unknown,
+    /// Too many nodes refused; the first refusal.
+    Refused(Refusal),
+}
+
+/// What several nodes said.
+#[derive(Debug)]
+pub struct NodeReasons {
+    /// How many nodes there are.
+    pub total: usize,
+    /// `address: reason`, for each that did not agree.
+    pub told: Vec<String>,
+}
+
 /// What the store was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -74,6 +104,10 @@ pub enum Operation {
     Owner,
     /// Remove whoever's lock it is.
     ForceRelease,
+    /// Make the nodes agree on a fence.
+    Raise,
+    /// Give a sign of life.
+    Ping,
     /// Pass a reservation on.
     GiveBack,
     /// End a wait on the server.
@@ -96,14 +130,16 @@ impl Operation {
 impl Error {
     /// Whether the command may have been executed.
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Unknown { .. })
+        matches!(self, Self::Unknown { .. } | Self::NoMajority { because: NoMajority::Unknown, .. })
     }
 
     /// Whether the fault may pass by itself, so that a wait goes on through it.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Refused { refusal, .. } => is_passing_code(&refusal.code),
-            Self::Unavailable { .. } | Self::Unknown { .. } | Self::Late => true,
+            Self::Refused { refusal, .. } | Self::NoMajority { because: NoMajority::Refused(refusal), .. } => {
+                is_passing_code(&refusal.code)
+            }
+            Self::Unavailable { .. } | Self::Unknown { .. } | Self::NoMajority { .. } | Self::Late => true,
             _ => false,
         }
     }
@@ -114,7 +150,8 @@ fn is_passing_code(code: &str) -> bool {
     matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
 }
 
-fn hint(refusal: &Refusal) -> &'static str {
+/// What a refusal most likely comes from, to be put behind it.
+pub fn hint(refusal: &Refusal) -> &'static str {
     match refusal.code.as_str() {
         "WRONGTYPE" => " (another program uses the key for something else)",
         "OOM" => " (Redis has reached maxmemory)",
@@ -135,6 +172,8 @@ impl std::fmt::Display for Operation {
             Self::Release => "release",
             Self::Owner => "owner",
             Self::ForceRelease => "forceRelease",
+            Self::Raise => "raising the fence",
+            Self::Ping => "ping",
             Self::Unblock => "ending a wait",
             Self::GiveBack => "giving a reservation back",
         })

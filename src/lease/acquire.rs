@@ -20,12 +20,18 @@ enum Attempt {
     Held,
     /// Another owner has it, for so long at most if nobody renews.
     Contended(Option<Duration>),
+    /// Nobody has it: several tried at once.
+    Split,
 }
 
 /// Half of this to all of it: how long a waiter sleeps before it looks for itself.
 const LONGEST_SLICE: Duration = Duration::from_secs(2);
 /// How long after a lock's expiry it is worth looking: Redis rounds to milliseconds.
 const AFTER_EXPIRY: Duration = Duration::from_millis(2);
+/// Half of this to all of it: the pause after the first attempt that others' attempts cost the majority, and
+/// the longest; each is twice as long as the one before.
+const AFTER_A_SPLIT: Duration = Duration::from_millis(4);
+const LONGEST_AFTER_A_SPLIT: Duration = Duration::from_millis(64);
 /// Half of this to all of it: the pause of a waiter while Redis is away.
 const AFTER_A_FAULT: Duration = Duration::from_millis(50);
 
@@ -64,12 +70,18 @@ impl Lock {
             self.release_within(budget.one())?;
         }
         let mut reservation = None;
+        let mut after_a_split = AFTER_A_SPLIT;
         loop {
             let is_last = deadline.is_past();
             let free_in = match self.attempt(!is_last, reservation.as_deref(), budget.one()) {
                 Ok(Attempt::Held) => return Ok(true),
-                Ok(Attempt::Contended(_)) if deadline.is_past() => return Ok(false),
+                Ok(_) if deadline.is_past() => return Ok(false),
                 Ok(Attempt::Contended(free_in)) => free_in,
+                Ok(Attempt::Split) => {
+                    let pause = jittered(after_a_split);
+                    after_a_split = (after_a_split * 2).min(LONGEST_AFTER_A_SPLIT);
+                    Some(pause)
+                }
                 Err(error) if deadline.is_past() || !error.is_passing() => {
                     self.give_back(reservation, budget);
                     return Err(error);
@@ -137,6 +149,10 @@ impl Lock {
             Outcome::Contended(free_in) => {
                 self.refused(budget);
                 Ok(Attempt::Contended(free_in))
+            }
+            Outcome::Split => {
+                self.refused(budget);
+                Ok(Attempt::Split)
             }
             Outcome::Dead => {
                 self.refused(budget);

@@ -56,8 +56,12 @@ impl Lock {
     }
 
     pub(super) fn renew_within(self: &Rc<Self>, ttl: Duration, budget: Budget) -> Result<bool> {
-        let Some(token) = self.state().token_to_renew() else { return Ok(false) };
-        match self.store.renew(&self.keys, token.as_bytes(), ttl, budget)? {
+        let (token, standing) = {
+            let state = self.state();
+            (state.token_to_renew(), state.standing())
+        };
+        let Some(token) = token else { return Ok(false) };
+        match self.store.renew(&self.keys, token.as_bytes(), standing, ttl, budget)? {
             Renewed::Held(grant) => {
                 self.state().hold(token, grant.fence, validity::end(grant.sent_at, ttl));
                 registry::add(self);

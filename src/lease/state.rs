@@ -1,7 +1,11 @@
 //! What a handle knows of its lease, and how each event changes it. No questions are asked here.
 
 use super::token::Token;
-use crate::{clock::Moment, process, store::Memory};
+use crate::{
+    clock::Moment,
+    process,
+    store::{Memory, Standing},
+};
 use std::time::Duration;
 
 /// What a handle knows.
@@ -85,6 +89,15 @@ impl State {
             }
             Some(_) => Basis::Old,
             None => Basis::Fresh,
+        }
+    }
+
+    /// What a renewal knows of the lease.
+    pub fn standing(&self) -> Standing {
+        match (self.fence, self.valid_until) {
+            (Some(fence), Some(until)) if !until.is_past() => Standing::Valid { fence, until },
+            (_, Some(_)) => Standing::Over,
+            (_, None) => Standing::Untold,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where the servers are: reads a DSN strictly, so that no part of it is silently ignored.
+//! Where a server is: reads a DSN strictly, so that no part of it is silently ignored.
 //!
 //! The redis crate interprets the URL; this file refuses what it would overlook, in words that never
 //! hold a user name or a password.
@@ -58,17 +58,15 @@ pub enum DsnError {
     Malformed(String),
 }
 
-/// Reads a DSN: one server.
+/// Reads the DSN of one server.
 pub fn parse(dsn: &str) -> Result<Endpoint, DsnError> {
-    let mut words = dsn.split_ascii_whitespace();
-    let word = words.next().ok_or(DsnError::Empty)?;
-    if words.next().is_some() {
-        return Err(DsnError::NotYet("several nodes"));
+    let word = dsn.trim_ascii();
+    if word.is_empty() {
+        return Err(DsnError::Empty);
     }
-    endpoint(word)
-}
-
-fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
+    if word.contains(|char: char| char.is_ascii_whitespace()) {
+        return Err(malformed("white space within the address of a server"));
+    }
     let (scheme, rest) =
         word.split_once("://").ok_or_else(|| malformed("no scheme: redis://host:port was expected"))?;
     let (is_unix, is_tls) = match scheme {

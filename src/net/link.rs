@@ -156,8 +156,14 @@ impl Link {
         }
     }
 
-    fn is_sent(&self) -> bool {
+    /// Whether the kernel has taken every byte.
+    pub fn is_sent(&self) -> bool {
         self.outbox.is_empty() && wire(&self.phase).is_none_or(Wire::is_flushed)
+    }
+
+    /// Hands the kernel what it takes of what is to be sent.
+    pub fn send(&mut self) -> Result<(), Reason> {
+        self.flush().inspect_err(|_| self.phase = Phase::Broken)
     }
 
     /// Adds a command to what is to be sent.

@@ -1,4 +1,4 @@
-//! Moves bytes by a deadline: where a server is (`dsn`), getting there (`resolve`, `connecting`, `tls`),
+//! Moves bytes by a deadline: where the servers are (`dsn`, `topology`), getting there (`resolve`, `connecting`, `tls`),
 //! one connection to it (`wire`, `link`) and what comes back on it (`reply`). It knows Redis's wire, and
 //! nothing of leases.
 
@@ -12,6 +12,7 @@ mod resolve;
 mod spin;
 pub mod timeouts;
 mod tls;
+pub mod topology;
 mod wire;
 
 pub use fault::{Fault, Reason};

@@ -41,6 +41,17 @@ pub fn sleep(interests: &[Interest], deadline: Moment) -> io::Result<Woken> {
     sleep_with(interests, deadline, ptr::null())
 }
 
+/// Sleeps likewise; afterwards each of `interests` says what its socket can do, and an ended one can do all.
+pub fn sleep_until_ready(interests: &mut [Interest], deadline: Moment) -> io::Result<Woken> {
+    let mut fds: Vec<libc::pollfd> = interests.iter().map(pollfd).collect();
+    let woken = ppoll(&mut fds, deadline, ptr::null())?;
+    for (interest, fd) in interests.iter_mut().zip(&fds) {
+        let is = |events| fd.revents & (events | libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+        (interest.read, interest.write) = (is(libc::POLLIN), is(libc::POLLOUT));
+    }
+    Ok(woken)
+}
+
 /// Sleeps likewise, and serves the host whenever it wants: no signal is overlooked between the look
 /// for it and the sleep.
 pub fn sleep_with_host(
@@ -74,6 +85,10 @@ fn sleep_with(interests: &[Interest], deadline: Moment, mask: *const libc::sigse
             &mut many[..]
         }
     };
+    ppoll(fds, deadline, mask)
+}
+
+fn ppoll(fds: &mut [libc::pollfd], deadline: Moment, mask: *const libc::sigset_t) -> io::Result<Woken> {
     let left = deadline.remaining();
     let timeout = libc::timespec {
         tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),

@@ -1,6 +1,9 @@
 //! The exception classes, and the one place that decides which error becomes which of them.
 
-use crate::{error::Error, net::dsn::DsnError};
+use crate::{
+    error::{Error, NoMajority},
+    net::dsn::DsnError,
+};
 use ext_php_rs::{
     builders::ClassBuilder,
     exception::PhpException,
@@ -118,6 +121,11 @@ impl Failure {
             Trouble::Error(Error::Unavailable { .. }) => &CONNECTION,
             Trouble::Error(Error::Unknown { .. }) => &OUTCOME_UNKNOWN,
             Trouble::Error(Error::Refused { .. }) => &SERVER,
+            Trouble::Error(Error::NoMajority { because, .. }) => match because {
+                NoMajority::Unavailable => &CONNECTION,
+                NoMajority::Unknown => &OUTCOME_UNKNOWN,
+                NoMajority::Refused(_) => &SERVER,
+            },
             Trouble::Error(Error::Late) | Trouble::Lost(_) => &LEASE_LOST,
             Trouble::NotAcquired(_) => &LOCK_TIMEOUT,
             Trouble::Error(_) => &BASE,
@@ -153,7 +161,7 @@ impl Failure {
         };
         update(class, object, "resource", bytes(self.resource));
         match self.trouble {
-            Trouble::Error(Error::Unknown { .. }) => {
+            Trouble::Error(error) if error.is_unknown() => {
                 update(class, object, "token", bytes(self.token));
                 let mut fence = Zval::null();
                 if let Some(number) = self.fence.and_then(|fence| i64::try_from(fence).ok()) {
@@ -161,7 +169,9 @@ impl Failure {
                 }
                 update(class, object, "fence", fence);
             }
-            Trouble::Error(Error::Refused { refusal, .. }) => {
+            Trouble::Error(
+                Error::Refused { refusal, .. } | Error::NoMajority { because: NoMajority::Refused(refusal), .. },
+            ) => {
                 update(class, object, "redisCode", bytes(Some(refusal.code.into_bytes())));
             }
             Trouble::Lost(result) => update(class, object, "result", result),

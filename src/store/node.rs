@@ -94,6 +94,11 @@ impl Node {
         self.latest_trip
     }
 
+    /// Notes how long an answer took on another link to the same server.
+    pub fn note_trip(&mut self, trip: Duration) {
+        self.latest_trip = trip;
+    }
+
     /// Closes the link.
     pub fn close(&mut self) {
         self.link = None;

@@ -81,11 +81,11 @@ impl Queue {
         *self = Self::default();
     }
 
-    /// Why waiting polls on this server, told once.
-    pub fn tell_refusal(&mut self) -> Option<String> {
+    /// Why waiting polls on the server of that name, told once, as a line of `ping()`.
+    pub fn tell_refusal(&mut self, name: &str) -> Option<(String, Result<Duration, String>)> {
         let refusal = self.refusal.clone().filter(|_| !self.is_refusal_told)?;
         self.is_refusal_told = true;
-        Some(refusal)
+        Some((format!("{name} (waiting)"), Err(format!("polls, since BLPOP is refused: {refusal}"))))
     }
 }
 
@@ -278,6 +278,20 @@ impl Line for Place {
             Seen::Reservation(reservation) => Some(reservation),
             _ => None,
         }
+    }
+}
+
+/// Where there may be no line to stand in.
+impl Line for Option<Place> {
+    fn wait(&mut self, until: Moment, host: &dyn Host) -> Result<Option<Vec<u8>>, Interrupted> {
+        match self {
+            Some(place) => place.wait(until, host),
+            None => poll::sleep_with_host(&[], until, host).map(|_| None),
+        }
+    }
+
+    fn leave(&mut self) -> Option<Vec<u8>> {
+        self.as_mut().and_then(Place::leave)
     }
 }
 

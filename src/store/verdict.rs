@@ -1,0 +1,206 @@
+//! What the ballots of a round add up to.
+
+use super::{
+    Loss, Outcome,
+    member::Member,
+    protocol::{self, Claimed, Extended, Freed},
+    round::View,
+    seat::Ballot,
+};
+use crate::{
+    clock::Moment,
+    error::{Error, NoMajority, NodeReasons, Operation, hint},
+};
+use std::time::Duration;
+
+/// The ballots so far.
+pub struct Tally<'a> {
+    views: &'a [View<'a>],
+    majority: usize,
+}
+
+impl<'a> Tally<'a> {
+    /// Counts these; so many decide.
+    pub fn new(views: &'a [View<'a>], majority: usize) -> Self {
+        Self { views, majority }
+    }
+
+    fn ballots(&self) -> impl Iterator<Item = &'a Ballot> {
+        self.views.iter().filter_map(|view| if let View::Done(ballot) = view { Some(*ballot) } else { None })
+    }
+
+    fn pending(&self) -> usize {
+        self.views.len() - self.ballots().count()
+    }
+
+    /// How many of the ballots are of that kind.
+    pub fn count(&self, is: impl Fn(&Ballot) -> bool) -> usize {
+        self.ballots().filter(|ballot| is(ballot)).count()
+    }
+
+    /// Whether `count` is a majority, or cannot become one any more.
+    pub fn is_settled(&self, count: usize) -> bool {
+        count >= self.majority || count + self.pending() < self.majority
+    }
+
+    /// Whether so many against it leave no majority for it.
+    pub fn is_impossible(&self, against: usize) -> bool {
+        against > self.views.len() - self.majority
+    }
+
+    /// How many agree with the largest group.
+    pub fn most_of_one<T: PartialEq>(&self, value: impl Fn(&Ballot) -> Option<T>) -> usize {
+        let values: Vec<T> = self.ballots().filter_map(value).collect();
+        values.iter().map(|one| values.iter().filter(|other| *other == one).count()).max().unwrap_or(0)
+    }
+}
+
+/// The fence of a grant.
+pub fn fence(ballot: &Ballot) -> Option<u64> {
+    grant(ballot).map(|(fence, _)| fence)
+}
+
+/// A grant: its fence, and when it had been asked for.
+pub fn grant(ballot: &Ballot) -> Option<(u64, Moment)> {
+    let Ballot::Answered(reply, sent_at) = ballot else { return None };
+    match protocol::claimed(reply)? {
+        Claimed::Granted(fence) => Some((fence, *sent_at)),
+        _ => None,
+    }
+}
+
+/// The answer to a renewal or to a fence that was raised.
+pub fn extended(ballot: &Ballot) -> Option<Extended> {
+    if let Ballot::Answered(reply, _) = ballot { protocol::extended(reply) } else { None }
+}
+
+/// A renewal: the fence, and when it had been asked for.
+pub fn renewal(ballot: &Ballot) -> Option<(u64, Moment)> {
+    match (extended(ballot)?, ballot) {
+        (Extended::Held(fence), Ballot::Answered(_, sent_at)) => Some((fence, *sent_at)),
+        _ => None,
+    }
+}
+
+/// What a renewal found in place of the lock.
+pub fn loss(ballot: &Ballot) -> Option<Loss> {
+    if let Some(Extended::Lost(loss)) = extended(ballot) { Some(loss) } else { None }
+}
+
+/// The answer to a release.
+pub fn freed(ballot: &Ballot) -> Option<Freed> {
+    if let Ballot::Answered(reply, _) = ballot { protocol::freed(reply) } else { None }
+}
+
+/// What a release found in place of the lock.
+pub fn loss_at_release(ballot: &Ballot) -> Option<Loss> {
+    if let Some(Freed::Lost(loss)) = freed(ballot) { Some(loss) } else { None }
+}
+
+/// Whether a forced release found a lock.
+pub fn force_freed(ballot: &Ballot) -> Option<bool> {
+    if let Ballot::Answered(reply, _) = ballot { protocol::force_freed(reply) } else { None }
+}
+
+/// The owner that a node knows; None within: it is free there.
+pub fn owner(ballot: &Ballot) -> Option<Option<Vec<u8>>> {
+    let Ballot::Answered(reply, _) = ballot else { return None };
+    protocol::owner(reply.clone()).ok()
+}
+
+/// The owner of a majority; None within: there is none, None: too few answered to tell.
+pub fn owner_of(ballots: &[Ballot], majority: usize) -> Option<Option<Vec<u8>>> {
+    let owners: Vec<Option<Vec<u8>>> = ballots.iter().filter_map(owner).collect();
+    let count = |one: &Option<Vec<u8>>| owners.iter().filter(|other| *other == one).count();
+    if let Some(owner) = owners.iter().find(|one| one.is_some() && count(one) >= majority) {
+        return Some(owner.clone());
+    }
+    let unknown = ballots.len() - owners.len();
+    let could_own = owners.iter().filter(|one| one.is_some()).map(count).max().unwrap_or(0) + unknown >= majority;
+    // Those who did not answer may all know the same owner.
+    (!could_own).then_some(None)
+}
+
+/// Whether a majority may have granted it, for all we know.
+pub fn may_have(ballots: &[Ballot], granted: usize, majority: usize) -> bool {
+    granted + ballots.iter().filter(|ballot| matches!(ballot, Ballot::Unanswered(_))).count() >= majority
+}
+
+/// The outcome when others hold the lock; None when that cannot be said.
+pub fn contention(ballots: &[Ballot], majority: usize) -> Option<Outcome> {
+    let mut granted = 0;
+    let mut reserved = 0;
+    let mut dead = 0;
+    let mut left: Vec<Option<Duration>> = Vec::new();
+    for ballot in ballots {
+        let Ballot::Answered(reply, _) = ballot else { continue };
+        match protocol::claimed(reply) {
+            Some(Claimed::Granted(_)) => granted += 1,
+            Some(Claimed::Held(span)) => left.push(span),
+            Some(Claimed::Reserved) => reserved += 1,
+            Some(Claimed::Dead) => dead += 1,
+            None => {}
+        }
+    }
+    if may_have(ballots, granted, majority) || granted + left.len() + reserved + dead < majority {
+        return None;
+    }
+    Some(match () {
+        () if dead > 0 => Outcome::Dead,
+        // Others were granted it elsewhere, or are about to be: nobody may have a majority.
+        () if granted > 0 => Outcome::Split,
+        // So many must expire before a majority is free; those without a TTL come last.
+        () => {
+            left.sort_by_key(|span| span.unwrap_or(Duration::MAX));
+            let free = ballots.len() - left.len();
+            let needed = majority.saturating_sub(free + granted);
+            let last = left.get(needed.saturating_sub(1)).copied().flatten();
+            Outcome::Contended(if reserved > 0 && needed == 0 { None } else { last })
+        }
+    })
+}
+
+/// Why a node's ballot is none for us.
+pub fn reason(ballot: &Ballot) -> String {
+    match ballot {
+        Ballot::Answered(reply, _) => match (protocol::claimed(reply), extended(ballot)) {
+            (Some(Claimed::Held(_) | Claimed::Reserved), _) => "another owner holds it".into(),
+            (Some(Claimed::Dead), _) => "the token was released".into(),
+            (_, Some(Extended::Lost(Loss::Taken))) => "another owner holds it".into(),
+            (_, Some(Extended::Lost(Loss::Gone))) => "it holds nothing".into(),
+            _ => protocol::shape(reply),
+        },
+        Ballot::Refused(refusal) => format!("{refusal}{}", hint(refusal)),
+        Ballot::Unasked(reason) => reason.to_string(),
+        Ballot::Unanswered(reason) => format!("sent, {reason}"),
+    }
+}
+
+/// The error of a round in which only `agreed` nodes did what was asked.
+pub fn error(operation: Operation, members: &[Member], ballots: &[Ballot], agreed: usize, majority: usize) -> Error {
+    let agrees = |ballot: &Ballot| match operation {
+        Operation::Acquire => fence(ballot).is_some(),
+        Operation::Release => freed(ballot) == Some(Freed::Ours),
+        Operation::Owner => owner(ballot).is_some(),
+        Operation::ForceRelease => force_freed(ballot).is_some(),
+        _ => matches!(extended(ballot), Some(Extended::Held(_))),
+    };
+    let told = members.iter().zip(ballots).filter(|(_, ballot)| !agrees(ballot));
+    let told = told.map(|(member, ballot)| format!("{}: {}", member.endpoint(), reason(ballot))).collect();
+    let refusals: Vec<_> = ballots
+        .iter()
+        .filter_map(|ballot| if let Ballot::Refused(refusal) = ballot { Some(refusal) } else { None })
+        .collect();
+    let is_refused = refusals.len() > ballots.len() - majority;
+    let because = match refusals.first() {
+        _ if may_have(ballots, agreed, majority) => NoMajority::Unknown,
+        Some(refusal) if is_refused => NoMajority::Refused((*refusal).clone()),
+        _ if ballots.iter().any(|ballot| matches!(ballot, Ballot::Unanswered(_)))
+            && operation != Operation::Acquire =>
+        {
+            NoMajority::Unknown
+        }
+        _ => NoMajority::Unavailable,
+    };
+    Error::NoMajority { operation, because, nodes: NodeReasons { total: members.len(), told } }
+}
