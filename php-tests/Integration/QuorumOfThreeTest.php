@@ -4,18 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Integration;
 
-use RedisLease\Tests\Support\RedisServer;
-
-/** Three independent servers, all of them well. */
-final class QuorumOfThreeTest extends StoreConformanceTestCase
+final class QuorumOfThreeTest extends QuorumConformanceTestCase
 {
-    protected static function startServers(): array
-    {
-        return array_map(static fn () => RedisServer::start(), range(1, 3));
-    }
-
-    protected static function dsn(): string
-    {
-        return implode(' ', array_map(static fn (RedisServer $server) => $server->dsn(), self::$servers));
-    }
+    protected const NODES = 3;
 }

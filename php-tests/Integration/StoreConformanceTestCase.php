@@ -61,6 +61,11 @@ abstract class StoreConformanceTestCase extends TestCase
         $this->loseAllData();
     }
 
+    /** Waits until the servers have done all that this process asked of them, where a call does not. */
+    protected function settle(): void
+    {
+    }
+
     /** The database of the servers in which the store keeps its locks. */
     protected static function database(): int
     {
@@ -146,6 +151,7 @@ abstract class StoreConformanceTestCase extends TestCase
     /** @return array<string, int> every key of every server with its PTTL */
     protected function allKeys(): array
     {
+        $this->settle();
         $keys = [];
         foreach (self::$servers as $server) {
             $client = $server->connect(static::database());
@@ -178,6 +184,7 @@ abstract class StoreConformanceTestCase extends TestCase
     /** @return list<mixed> */
     private function onEachServer(string $resource, string|int ...$words): array
     {
+        $this->settle();
         $replies = [];
         foreach ($this->serversOf($resource) as $server) {
             $client = $server->connect(static::database());

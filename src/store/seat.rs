@@ -66,6 +66,15 @@ impl Seat {
         if let Phase::Done(ballot) = &self.phase { Some(ballot) } else { None }
     }
 
+    /// Whether the question has still to leave.
+    pub fn is_unsent(&self, member: &Member) -> bool {
+        match self.phase {
+            Phase::Done(_) => false,
+            Phase::Sent(_) => !member.link.as_ref().is_none_or(Link::is_sent),
+            _ => true,
+        }
+    }
+
     /// Whether its socket can tell something.
     pub fn listens(&self) -> bool {
         matches!(self.phase, Phase::Opening | Phase::Probing | Phase::Sent(_))
