@@ -24,6 +24,8 @@ pub struct Member {
     pub(super) connect_by: Moment,
     /// Since when it has owed us a connection or the oldest answer.
     pub(super) silent_since: Moment,
+    /// When it was last looked whether a silent node has answered after all.
+    looked_at: Moment,
     /// What was sent and not answered yet, oldest first.
     owed: VecDeque<Owed>,
     /// What the server said of itself on this link, once it has.
@@ -68,6 +70,8 @@ pub(super) const NOBODY: u64 = 0;
 pub(super) const PROBE: u64 = 1;
 /// Who owes an answer for so long is left out of rounds that can do without it.
 const SILENCE: Duration = Duration::from_millis(10);
+/// How often it is looked whether it has answered.
+const LOOK: Duration = Duration::from_millis(1);
 /// More unanswered commands than this are not queued on one link.
 const MOST_OWED: usize = 128;
 
@@ -80,6 +84,7 @@ impl Member {
             link: None,
             connect_by: now,
             silent_since: now,
+            looked_at: now,
             owed: VecDeque::new(),
             identity: None,
             known: 0,
@@ -128,7 +133,11 @@ impl Member {
             owes && Moment::now().since(member.silent_since) > SILENCE
         };
         if is_silent(self) {
-            self.refresh();
+            let now = Moment::now();
+            if now.since(self.looked_at) > LOOK {
+                self.looked_at = now;
+                self.refresh();
+            }
             if is_silent(self) {
                 return Some(Reason::LeftAlone("no answer".into()));
             }
