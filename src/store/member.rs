@@ -176,6 +176,12 @@ impl Member {
         }
     }
 
+    /// Whether the node owes answers, and not for longer than `span`.
+    pub fn owes_lately(&self, span: Duration) -> bool {
+        let is_open = self.link.as_ref().is_some_and(|link| link.is_open() && link.is_ours());
+        is_open && !self.owed.is_empty() && Moment::now().since(self.silent_since) < span
+    }
+
     /// Whether the node owes the answer to the round's question.
     pub fn owes(&self, ticket: u64) -> bool {
         self.owed.iter().any(|owed| owed.ticket == ticket)

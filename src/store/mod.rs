@@ -3,6 +3,7 @@
 //! A store finds out what happened or says that it could not; what that means for a lease is decided
 //! in `lease/`.
 
+mod home;
 mod keys;
 mod member;
 mod node;

@@ -163,11 +163,6 @@ impl Node {
         }
     }
 
-    /// Asks a question in a plain command.
-    pub fn ask(&mut self, operation: Operation, command: &Cmd, budget: Budget) -> Result<Reply> {
-        self.run(operation, &|_, to| to.clone_from(command), budget).map(|answer| answer.reply)
-    }
-
     /// The round trip of a sign of life, or what is in its way.
     pub fn ping(&mut self, budget: Budget) -> std::result::Result<Duration, String> {
         self.keep_or_connect(budget).map_err(|reason| reason.to_string())?;

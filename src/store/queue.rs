@@ -281,20 +281,6 @@ impl Line for Place {
     }
 }
 
-/// Where there may be no line to stand in.
-impl Line for Option<Place> {
-    fn wait(&mut self, until: Moment, host: &dyn Host) -> Result<Option<Vec<u8>>, Interrupted> {
-        match self {
-            Some(place) => place.wait(until, host),
-            None => poll::sleep_with_host(&[], until, host).map(|_| None),
-        }
-    }
-
-    fn leave(&mut self) -> Option<Vec<u8>> {
-        self.as_mut().and_then(Place::leave)
-    }
-}
-
 /// A link without a block under way can wait for the next lock.
 impl Drop for Place {
     fn drop(&mut self) {

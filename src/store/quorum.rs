@@ -3,13 +3,12 @@
 
 use super::{
     Claim, Claimed, Grant, Keys, Line, Loss, Memory, Outcome, Released, Renewed, Standing, Store,
+    home::{self, AtHome, Waiting},
     member::{Ask, Member},
     node::Node,
     protocol::{self, Extended, Freed, Queueing, Request},
-    queue::{Place, Queue},
-    round::{Nodes, View},
+    round::{Nodes, Without},
     seat::Ballot,
-    slot,
     verdict::{self, Tally},
 };
 use crate::{
@@ -21,29 +20,18 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 
 /// Several independent servers.
 pub struct Quorum {
-    nodes: RefCell<Nodes>,
-    /// For each node what waiting on it needs: a link of its own, so that the rounds are not disturbed.
-    lines: Vec<Waiting>,
+    nodes: Rc<RefCell<Nodes>>,
+    /// In the order of the nodes.
+    lines: Rc<[Waiting]>,
 }
-
-type Waiting = (Rc<RefCell<Node>>, Rc<RefCell<Queue>>);
 
 impl Quorum {
     /// A store on these servers, which are not connected to yet.
     pub fn new(nodes: topology::Nodes) -> Self {
-        let line = |endpoint| (Rc::new(RefCell::new(Node::new(endpoint))), Rc::default());
+        let line = |endpoint| -> Waiting { (Rc::new(RefCell::new(Node::new(endpoint))), Rc::default()) };
         let lines = nodes.endpoints.iter().cloned().map(line).collect();
         let members = nodes.endpoints.into_iter().map(Member::new).collect();
-        Self { nodes: RefCell::new(Nodes::new(members, nodes.restart_guard)), lines }
-    }
-
-    /// The node whose wake list serves this lock: chosen by its name, the next in order while that is away.
-    fn home(&self, keys: &Keys) -> usize {
-        let mut nodes = self.nodes.borrow_mut();
-        let count = nodes.members.len();
-        let first = usize::from(slot(&keys.lock)) % count;
-        let is_there = |place: &usize| nodes.members.get_mut(*place).is_some_and(|node| node.left_out().is_none());
-        (0..count).map(|step| (first + step) % count).find(is_there).unwrap_or(first)
+        Self { nodes: Rc::new(RefCell::new(Nodes::new(members, nodes.restart_guard))), lines }
     }
 
     /// Asks the same of all nodes.
@@ -52,13 +40,12 @@ impl Quorum {
         keys: &Keys,
         request: Request<'_>,
         budget: Budget,
+        without: Without,
         is_decided: impl Fn(&Tally<'_>) -> bool,
     ) -> (Vec<Ballot>, u64) {
         let floor = protocol::floor_now();
-        let mut nodes = self.nodes.borrow_mut();
-        let majority = nodes.majority();
         let ask = |_, ticket| Ask { ticket, request, keys, floor, budget };
-        nodes.ask(ask, |views| is_decided(&Tally::new(views, majority)))
+        self.nodes.borrow_mut().ask(without, ask, is_decided)
     }
 
     /// Sends something behind what is under way on the links, to the nodes chosen; nobody reads the answers.
@@ -83,17 +70,14 @@ impl Quorum {
         let majority = nodes.majority();
         let ask = |_, ticket| Ask { ticket, request, keys, floor: fence, budget };
         let holds = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Held(held)) if held >= fence);
-        let is_decided = |views: &[View<'_>]| {
-            let tally = Tally::new(views, majority);
-            tally.is_settled(tally.count(holds))
-        };
-        let (ballots, _) = nodes.ask(ask, is_decided);
+        let (ballots, _) = nodes.ask(Without::TheSilent, ask, |tally| tally.is_settled(holds));
         ballots.iter().filter(|ballot| holds(ballot)).count() >= majority
     }
 
     /// Takes back what a failed attempt got, or may still get: behind it on the same link, so that it comes after.
     fn take_back(&self, keys: &Keys, token: &[u8], mark: &[u8], ballots: &[Ballot], ticket: u64, budget: Budget) {
-        let memory = Memory::LockLife;
+        // On one link nothing overtakes: no mark is needed.
+        let memory = Memory::For(Duration::ZERO);
         self.post(keys, Request::Release { token, mark, memory }, 0, budget, |place, member| {
             member.owes(ticket) || ballots.get(place).is_some_and(|ballot| verdict::fence(ballot).is_some())
         });
@@ -104,19 +88,14 @@ impl Store for Quorum {
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed> {
         let &Claim { token, ttl, waits, reservation } = claim;
         let mark = keys.mark(token);
-        let home = self.home(keys);
+        let home = home::of(keys, &mut self.nodes.borrow_mut());
         let floor = protocol::floor_now();
         let majority = self.nodes.borrow().majority();
         // Only the home node reserves for waiters: reservations on several would block each other.
         let queue = |place| (place == home).then_some(Queueing { waits, reservation });
         let request = |place| Request::Acquire { token, mark: &mark, ttl, queue: queue(place) };
         let ask = |place, ticket| Ask { ticket, request: request(place), keys, floor, budget };
-        let granted = |ballot: &Ballot| verdict::fence(ballot).is_some();
-        let is_decided = |views: &[View<'_>]| {
-            let tally = Tally::new(views, majority);
-            tally.is_settled(tally.count(granted))
-        };
-        let (ballots, ticket) = self.nodes.borrow_mut().ask(ask, is_decided);
+        let (ballots, ticket) = self.nodes.borrow_mut().ask(Without::TheSilent, ask, |tally| tally.is_claimed());
 
         let grants: Vec<(u64, Moment)> = ballots.iter().filter_map(verdict::grant).collect();
         let may_arrive_again = ballots.iter().any(|ballot| matches!(ballot, Ballot::Unanswered(_)))
@@ -153,9 +132,8 @@ impl Store for Quorum {
         let request = Request::Renew { token, ttl, is_revival: standing == Standing::Over };
         let holds = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Held(_)));
         let lost = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Lost(_)));
-        let (ballots, _) = self.ask(keys, request, budget, |tally| {
-            tally.is_settled(tally.count(holds)) || tally.is_impossible(tally.count(lost))
-        });
+        let is_decided = |tally: &Tally<'_>| tally.is_answered(holds, lost);
+        let (ballots, _) = self.ask(keys, request, budget, Without::TheSilent, is_decided);
         let majority = self.nodes.borrow().majority();
         let held: Vec<(u64, Moment)> = ballots.iter().filter_map(verdict::renewal).collect();
         for (member, ballot) in self.nodes.borrow_mut().members.iter_mut().zip(&ballots) {
@@ -202,9 +180,8 @@ impl Store for Quorum {
         let request = Request::Release { token, mark: &mark, memory };
         let ours = |ballot: &Ballot| verdict::freed(ballot) == Some(Freed::Ours);
         let lost = |ballot: &Ballot| matches!(verdict::freed(ballot), Some(Freed::Lost(_)));
-        let (ballots, ticket) = self.ask(keys, request, budget, |tally| {
-            tally.is_settled(tally.count(ours)) || tally.is_impossible(tally.count(lost))
-        });
+        let is_decided = |tally: &Tally<'_>| tally.is_answered(ours, lost);
+        let (ballots, ticket) = self.ask(keys, request, budget, Without::TheSilent, is_decided);
         // Who was left out may have a copy all the same.
         self.post(keys, request, 0, budget, |place, member| {
             !member.owes(ticket) && matches!(ballots.get(place), Some(Ballot::Unasked(_)))
@@ -223,12 +200,8 @@ impl Store for Quorum {
     }
 
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>> {
-        let (ballots, _) = self.ask(keys, Request::Owner, budget, |tally| {
-            let most = tally.most_of_one(verdict::owner);
-            tally.is_settled(most)
-        });
-        let majority = self.nodes.borrow().majority();
-        match verdict::owner_of(&ballots, majority) {
+        let (ballots, _) = self.ask(keys, Request::Owner, budget, Without::TheSilent, |tally| tally.is_owner_clear());
+        match verdict::owner_of(&ballots.iter().collect::<Vec<_>>(), ballots.len()) {
             Some(owner) => Ok(owner),
             None => Err(self.error(Operation::Owner, &ballots, 0)),
         }
@@ -236,7 +209,7 @@ impl Store for Quorum {
 
     fn force_release(&self, keys: &Keys, budget: Budget) -> Result<bool> {
         // Every node that can answer is waited for: an operator wants it gone everywhere.
-        let (ballots, _) = self.ask(keys, Request::ForceRelease, budget, |_| false);
+        let (ballots, _) = self.ask(keys, Request::ForceRelease, budget, Without::Nobody, |_| false);
         let answers: Vec<bool> = ballots.iter().filter_map(verdict::force_freed).collect();
         if answers.len() < self.nodes.borrow().majority() {
             return Err(self.error(Operation::ForceRelease, &ballots, answers.len()));
@@ -245,12 +218,7 @@ impl Store for Quorum {
     }
 
     fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line> {
-        let home = self.home(keys);
-        if let (Some((node, _)), Some(member)) = (self.lines.get(home), self.nodes.borrow().members.get(home)) {
-            node.borrow_mut().note_trip(member.trip());
-        }
-        let place = |(node, queue): &_| Place::new(queue, node, &keys.wake, timeouts, deadline);
-        Box::new(self.lines.get(home).map(place))
+        Box::new(AtHome::new(&self.nodes, &self.lines, keys, timeouts, deadline))
     }
 
     fn give_back(&self, keys: &Keys, reservation: &[u8], budget: Budget) -> Result<()> {
@@ -262,7 +230,7 @@ impl Store for Quorum {
     fn ping(&self, budget: Budget) -> Vec<(String, std::result::Result<Duration, String>)> {
         let nobody = Keys::new(b"", b"");
         let start = Moment::now();
-        let (ballots, _) = self.ask(&nobody, Request::Ping, budget, |_| false);
+        let (ballots, _) = self.ask(&nobody, Request::Ping, budget, Without::Nobody, |_| false);
         let nodes = self.nodes.borrow();
         let mut answers = Vec::with_capacity(ballots.len());
         for (member, ballot) in nodes.members.iter().zip(&ballots) {
@@ -284,8 +252,8 @@ impl Store for Quorum {
     }
 
     fn close(&self) {
-        self.nodes.borrow_mut().members.iter_mut().for_each(Member::close);
-        for (node, queue) in &self.lines {
+        self.nodes.borrow_mut().close();
+        for (node, queue) in self.lines.iter() {
             node.borrow_mut().close();
             queue.borrow_mut().close();
         }

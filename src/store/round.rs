@@ -5,6 +5,7 @@ use super::{
     member::{Ask, Member},
     probe::Identity,
     seat::{Ballot, Seat},
+    verdict::Tally,
 };
 use crate::{
     clock::Moment,
@@ -26,19 +27,23 @@ pub struct Nodes {
     tickets: u64,
 }
 
-/// How far a round has come for one node.
-#[derive(Clone, Copy)]
-pub enum View<'a> {
-    /// It is still under way.
-    Pending,
-    /// This came of it.
-    Done(&'a Ballot),
+/// Whom a round does without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Without {
+    /// Who has been silent, as long as the others can decide.
+    TheSilent,
+    /// Nobody.
+    Nobody,
 }
 
 /// The first ticket of a round: lower ones are the members' own.
 const FIRST_TICKET: u64 = 16;
 /// A decided round waits for so small a part of the time that it took, until its question has left to all.
 const GRACE: u32 = 4;
+/// And so long for a release: a node whose link had been closed may have a copy, which would stay until its TTL.
+const RELEASE_GRACE: Duration = Duration::from_millis(10);
+/// How long the last answers are awaited when the links are closed.
+const LAST_LOOK: Duration = Duration::from_millis(100);
 /// Spinning would take the processors from the servers; so would looking too often.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -49,50 +54,47 @@ impl Nodes {
         Self { members, run_ids, restart_guard, tickets: FIRST_TICKET }
     }
 
+    /// Closes the links.
+    pub fn close(&mut self) {
+        self.settle();
+        self.members.iter_mut().for_each(Member::close);
+    }
+
     /// The number of nodes that decides.
     pub fn majority(&self) -> usize {
         self.members.len() / 2 + 1
     }
 
-    /// Asks all nodes that a majority needs or that are not known to be slow, until `is_decided` or until
-    /// every answer has come or its time is up. What came of it for each node is in the order of the nodes.
-    /// The round's ticket tells later which nodes still owe the answer.
+    /// Asks all nodes but those it does without, until `is_decided` or until every answer has come or its time
+    /// is up. What came of it for each node is in the order of the nodes. The round's ticket tells later which
+    /// nodes still owe the answer.
     pub fn ask<'a>(
         &mut self,
+        without: Without,
         ask: impl Fn(usize, u64) -> Ask<'a>,
-        is_decided: impl Fn(&[View<'_>]) -> bool,
+        is_decided: impl Fn(&Tally<'_>) -> bool,
     ) -> (Vec<Ballot>, u64) {
         self.tickets += 1;
         let ticket = self.tickets;
-        let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
-        let mut seats = self.seats();
         let start = Moment::now();
-        let mut grace: Option<Moment> = None;
+        let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
+        let mut seats = self.seats(without);
         let mut interests = vec![Interest::NONE; seats.len()];
+        let mut grace: Option<Moment> = None;
         loop {
-            let mut wake_by: Option<Moment> = None;
-            for (place, seat) in seats.iter_mut().enumerate() {
-                let (Some(member), Some(ask), Some(interest)) =
-                    (self.members.get_mut(place), asks.get(place), interests.get_mut(place))
-                else {
+            let wake_by = self.go_on(&mut seats, &asks, &mut interests);
+            let is_decided = is_decided(&Tally::new(seats.iter().map(Seat::ballot), seats.len()));
+            let Some(mut wake_by) = wake_by else {
+                // The others were not enough to tell.
+                if !is_decided && seats.iter_mut().map(Seat::take_part).filter(|took| *took).count() > 0 {
                     continue;
-                };
-                let admit = |identity: &Identity| {
-                    admit(&self.run_ids, place, identity, ask.request.operation(), self.restart_guard)
-                };
-                seat.go_on(member, ask, interest.read || interest.write, &admit);
-                *interest = if seat.listens() { member.interest() } else { Interest::NONE };
-                if let Some(moment) = seat.wake_by(member, ask) {
-                    wake_by = Some(wake_by.map_or(moment, |earliest| earliest.min(moment)));
                 }
-            }
-            let views: Vec<View<'_>> =
-                seats.iter().map(|seat| seat.ballot().map_or(View::Pending, View::Done)).collect();
-            let Some(mut wake_by) = wake_by else { break };
-            if is_decided(&views) {
-                // Whom the question has not reached yet has a moment more: a copy more is worth that, and no more.
+                break;
+            };
+            if is_decided {
+                // Whom the question has not reached yet has a moment more, and no more.
                 let lags = seats.iter().zip(&self.members).any(|(seat, member)| seat.is_unsent(member));
-                let end = *grace.get_or_insert_with(|| Moment::now() + Moment::now().since(start) / GRACE);
+                let end = *grace.get_or_insert_with(|| grace_after(start, &asks));
                 if !lags || end.is_past() {
                     break;
                 }
@@ -107,8 +109,45 @@ impl Nodes {
         (seats.iter_mut().map(Seat::close).collect(), ticket)
     }
 
+    /// Every seat goes as far as it can. When to go on at the latest; None when all is done.
+    fn go_on(&mut self, seats: &mut [Seat], asks: &[Ask<'_>], interests: &mut [Interest]) -> Option<Moment> {
+        let mut wake_by: Option<Moment> = None;
+        let parts = self.members.iter_mut().zip(seats).zip(asks.iter().zip(interests));
+        for (place, ((member, seat), (ask, interest))) in parts.enumerate() {
+            let operation = ask.request.operation();
+            let admit = |identity: &Identity| admit(&self.run_ids, place, identity, operation, self.restart_guard);
+            seat.go_on(member, ask, interest.read || interest.write, &admit);
+            *interest = if seat.listens() { member.interest() } else { Interest::NONE };
+            if let Some(moment) = seat.wake_by(member, ask) {
+                wake_by = Some(wake_by.map_or(moment, |earliest| earliest.min(moment)));
+            }
+        }
+        wake_by
+    }
+
+    /// Awaits for a moment what is still owed. A server that finds us gone when it answers reads no further, and
+    /// never sees the release that was sent behind the question.
+    fn settle(&mut self) {
+        let by = Moment::now() + LAST_LOOK;
+        while !by.is_past() {
+            let owes = |member: &Member| if member.owes_lately(LAST_LOOK) { member.interest() } else { Interest::NONE };
+            let interests: Vec<Interest> = self.members.iter().map(owes).collect();
+            if interests.iter().all(|interest| *interest == Interest::NONE) || poll::sleep(&interests, by).is_err() {
+                return;
+            }
+            for (member, interest) in self.members.iter_mut().zip(interests) {
+                if interest != Interest::NONE {
+                    member.refresh();
+                }
+            }
+        }
+    }
+
     /// A part for each node: an empty one for who is slow or was silent just now, if a majority is left.
-    fn seats(&mut self) -> Vec<Seat> {
+    fn seats(&mut self, without: Without) -> Vec<Seat> {
+        if without == Without::Nobody {
+            return self.members.iter().map(|_| Seat::new()).collect();
+        }
         let left_out: Vec<Option<Reason>> = self.members.iter_mut().map(Member::left_out).collect();
         let in_reach = left_out.iter().filter(|reason| reason.is_none()).count();
         let is_enough = in_reach >= self.majority();
@@ -118,6 +157,19 @@ impl Nodes {
         };
         left_out.into_iter().map(seat).collect()
     }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+/// How long a decided round goes on for those whom its question has not reached yet.
+fn grace_after(start: Moment, asks: &[Ask<'_>]) -> Moment {
+    let now = Moment::now();
+    let frees = asks.iter().any(|ask| ask.request.operation() == Operation::Release);
+    now + (now.since(start) / GRACE).max(if frees { RELEASE_GRACE } else { Duration::ZERO })
 }
 
 /// A server counts once, whatever its addresses, and one that has just started grants nothing new.

@@ -29,6 +29,8 @@ enum Phase {
     Probing,
     Sent(Moment),
     Done(Ballot),
+    /// It is done without, unless the others cannot decide.
+    LeftOut(Ballot),
 }
 
 /// What came of a member's part.
@@ -58,18 +60,30 @@ impl Seat {
 
     /// The part of a member that is left out, for this reason.
     pub fn empty(reason: Reason) -> Self {
-        Self { phase: Phase::Done(Ballot::Unasked(reason)), unanswered: None, is_kept: false }
+        Self { phase: Phase::LeftOut(Ballot::Unasked(reason)), unanswered: None, is_kept: true }
+    }
+
+    /// Lets a member that was left out take part after all. False: it was not left out.
+    pub fn take_part(&mut self) -> bool {
+        let was_left_out = matches!(self.phase, Phase::LeftOut(_));
+        if was_left_out {
+            self.phase = Phase::Start;
+        }
+        was_left_out
     }
 
     /// What came of it, once that is known.
     pub fn ballot(&self) -> Option<&Ballot> {
-        if let Phase::Done(ballot) = &self.phase { Some(ballot) } else { None }
+        match &self.phase {
+            Phase::Done(ballot) | Phase::LeftOut(ballot) => Some(ballot),
+            _ => None,
+        }
     }
 
     /// Whether the question has still to leave.
     pub fn is_unsent(&self, member: &Member) -> bool {
         match self.phase {
-            Phase::Done(_) => false,
+            Phase::Done(_) | Phase::LeftOut(_) => false,
             Phase::Sent(_) => !member.link.as_ref().is_none_or(Link::is_sent),
             _ => true,
         }
@@ -83,7 +97,7 @@ impl Seat {
     /// When to go on even if the socket tells nothing.
     pub fn wake_by(&self, member: &Member, ask: &Ask<'_>) -> Option<Moment> {
         match &self.phase {
-            Phase::Done(_) => None,
+            Phase::Done(_) | Phase::LeftOut(_) => None,
             Phase::Pausing(until) => Some(*until),
             Phase::Start => Some(Moment::now()),
             Phase::Opening => {
@@ -99,7 +113,7 @@ impl Seat {
     pub fn close(&mut self) -> Ballot {
         let told = self.unanswered.take();
         match std::mem::replace(&mut self.phase, Phase::Start) {
-            Phase::Done(ballot) => ballot,
+            Phase::Done(ballot) | Phase::LeftOut(ballot) => ballot,
             Phase::Sent(_) => Ballot::Unanswered(told.unwrap_or(Reason::TimedOut)),
             _ => told.map_or_else(|| Ballot::Unasked(Reason::TimedOut), Ballot::Unanswered),
         }
@@ -109,7 +123,7 @@ impl Seat {
     pub fn go_on(&mut self, member: &mut Member, ask: &Ask<'_>, mut is_ready: bool, admit: Admit<'_>) {
         loop {
             let step = match &self.phase {
-                Phase::Done(_) => return,
+                Phase::Done(_) | Phase::LeftOut(_) => return,
                 Phase::Pausing(until) if !until.is_past() => return,
                 Phase::Pausing(_) | Phase::Start => self.start(member, ask),
                 Phase::Opening => self.open(member, ask),

@@ -4,7 +4,6 @@ use super::{
     Loss, Outcome,
     member::Member,
     protocol::{self, Claimed, Extended, Freed},
-    round::View,
     seat::Ballot,
 };
 use crate::{
@@ -15,43 +14,51 @@ use std::time::Duration;
 
 /// The ballots so far.
 pub struct Tally<'a> {
-    views: &'a [View<'a>],
-    majority: usize,
+    ballots: Vec<&'a Ballot>,
+    nodes: usize,
 }
 
 impl<'a> Tally<'a> {
-    /// Counts these; so many decide.
-    pub fn new(views: &'a [View<'a>], majority: usize) -> Self {
-        Self { views, majority }
+    /// Counts these, None for each that is still to come, of so many nodes.
+    pub fn new(ballots: impl Iterator<Item = Option<&'a Ballot>>, nodes: usize) -> Self {
+        Self { ballots: ballots.flatten().collect(), nodes }
     }
 
-    fn ballots(&self) -> impl Iterator<Item = &'a Ballot> {
-        self.views.iter().filter_map(|view| if let View::Done(ballot) = view { Some(*ballot) } else { None })
+    fn majority(&self) -> usize {
+        self.nodes / 2 + 1
     }
 
     fn pending(&self) -> usize {
-        self.views.len() - self.ballots().count()
+        self.nodes - self.ballots.len()
     }
 
     /// How many of the ballots are of that kind.
-    pub fn count(&self, is: impl Fn(&Ballot) -> bool) -> usize {
-        self.ballots().filter(|ballot| is(ballot)).count()
+    fn count(&self, is: impl Fn(&Ballot) -> bool) -> usize {
+        self.ballots.iter().filter(|ballot| is(ballot)).count()
     }
 
-    /// Whether `count` is a majority, or cannot become one any more.
-    pub fn is_settled(&self, count: usize) -> bool {
-        count >= self.majority || count + self.pending() < self.majority
+    /// Whether a majority is of that kind, or none can be any more.
+    pub fn is_settled(&self, is: impl Fn(&Ballot) -> bool) -> bool {
+        let count = self.count(is);
+        count >= self.majority() || count + self.pending() < self.majority()
     }
 
-    /// Whether so many against it leave no majority for it.
-    pub fn is_impossible(&self, against: usize) -> bool {
-        against > self.views.len() - self.majority
+    /// Whether a majority says yes, or so many say no that it cannot.
+    pub fn is_answered(&self, yes: impl Fn(&Ballot) -> bool, no: impl Fn(&Ballot) -> bool) -> bool {
+        self.count(yes) >= self.majority() || self.count(no) > self.nodes - self.majority()
     }
 
-    /// How many agree with the largest group.
-    pub fn most_of_one<T: PartialEq>(&self, value: impl Fn(&Ballot) -> Option<T>) -> usize {
-        let values: Vec<T> = self.ballots().filter_map(value).collect();
-        values.iter().map(|one| values.iter().filter(|other| *other == one).count()).max().unwrap_or(0)
+    /// Whether a majority granted the lock, or none can and others are known to be the reason.
+    pub fn is_claimed(&self) -> bool {
+        let granted = self.count(|ballot| fence(ballot).is_some());
+        let is_refused = |ballot: &Ballot| matches!(ballot, Ballot::Answered(..)) && fence(ballot).is_none();
+        let is_lost = granted + self.pending() < self.majority();
+        granted >= self.majority() || is_lost && granted + self.count(is_refused) >= self.majority()
+    }
+
+    /// Whether it is clear who owns the lock.
+    pub fn is_owner_clear(&self) -> bool {
+        owner_of(&self.ballots, self.nodes).is_some()
     }
 }
 
@@ -108,17 +115,18 @@ pub fn owner(ballot: &Ballot) -> Option<Option<Vec<u8>>> {
     protocol::owner(reply.clone()).ok()
 }
 
-/// The owner of a majority; None within: there is none, None: too few answered to tell.
-pub fn owner_of(ballots: &[Ballot], majority: usize) -> Option<Option<Vec<u8>>> {
-    let owners: Vec<Option<Vec<u8>>> = ballots.iter().filter_map(owner).collect();
+/// The owner that a majority of so many nodes knows; None within: there is none, None: too few answered to tell.
+pub fn owner_of(ballots: &[&Ballot], nodes: usize) -> Option<Option<Vec<u8>>> {
+    let majority = nodes / 2 + 1;
+    let owners: Vec<Option<Vec<u8>>> = ballots.iter().filter_map(|ballot| owner(ballot)).collect();
     let count = |one: &Option<Vec<u8>>| owners.iter().filter(|other| *other == one).count();
     if let Some(owner) = owners.iter().find(|one| one.is_some() && count(one) >= majority) {
         return Some(owner.clone());
     }
-    let unknown = ballots.len() - owners.len();
-    let could_own = owners.iter().filter(|one| one.is_some()).map(count).max().unwrap_or(0) + unknown >= majority;
     // Those who did not answer may all know the same owner.
-    (!could_own).then_some(None)
+    let untold = nodes - owners.len();
+    let most = owners.iter().filter(|one| one.is_some()).map(count).max().unwrap_or(0);
+    (most + untold < majority).then_some(None)
 }
 
 /// Whether a majority may have granted it, for all we know.

@@ -13,7 +13,9 @@ final class Connection
 {
     /**
      * @param string $dsn redis://[user[:pass]@]host[:port][/db], rediss:// for TLS (with ?ca=&cert=&key=), or
-     *     unix:///path[?db=&user=&pass=]; valkey:// and valkeys:// mean the same.
+     *     unix:///path[?db=&user=&pass=]; valkey:// and valkeys:// mean the same. Three, five or seven of them,
+     *     separated by white space, are independent nodes of which a majority decides; ?restart_guard=seconds (0 to
+     *     31536000) at one of them keeps a server that started less than that long ago from new grants.
      *     A password never shows in messages, dumps or traces.
      * @param float|null $connectTimeout seconds to connect, 0.001 to 3600.
      *     Null takes the ini setting redis_lease.connect_timeout.
@@ -23,7 +25,7 @@ final class Connection
      *     Null takes the ini setting redis_lease.prefix.
      *
      * @throws \ValueError when the DSN is malformed, of an unknown scheme, or asks for what this release does not
-     *     have (several nodes, Sentinel, Cluster), or when a time-out is out of range, NAN or INF
+     *     have (Sentinel, Cluster), names a node twice or an even number of them, or when a time-out is out of range, NAN or INF
      */
     public function __construct(
         #[\SensitiveParameter]
@@ -45,7 +47,7 @@ final class Connection
     }
 
     /**
-     * Asks the server whether it is there. It does not throw when it is not.
+     * Asks each server whether it is there. It does not throw when it is not.
      *
      * Run Redis with maxmemory-policy noeviction: every other policy may drop locks when memory is short.
      *
