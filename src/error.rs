@@ -54,6 +54,18 @@ pub enum Error {
         /// What each node that did not agree said.
         nodes: NodeReasons,
     },
+    /// Too few replicas confirmed a grant, so it was given back.
+    #[error("{}", not_replicated(node, *wanted, *confirmed, *present))]
+    NotReplicated {
+        /// The server's address.
+        node: String,
+        /// How many replicas had to confirm it.
+        wanted: u32,
+        /// How many did in time.
+        confirmed: u32,
+        /// How many the server has.
+        present: u32,
+    },
     /// The lease was granted, but the answer came when it could no longer be relied on; it was given back.
     #[error("the answer took longer than the lease is valid, so the lease was given back")]
     Late,
@@ -106,6 +118,10 @@ pub enum Operation {
     ForceRelease,
     /// Make the nodes agree on a fence.
     Raise,
+    /// Have replicas confirm a grant.
+    Replicate,
+    /// Say which server of a cluster owns what.
+    Slots,
     /// Give a sign of life.
     Ping,
     /// Pass a reservation on.
@@ -123,7 +139,7 @@ impl Operation {
     /// Whether nothing is lost when a server that has just been silent is left alone for a moment. What is
     /// owed to a lease that may be ours is always tried.
     pub fn can_be_put_off(self) -> bool {
-        matches!(self, Self::Acquire | Self::Owner)
+        matches!(self, Self::Acquire | Self::Owner | Self::Slots)
     }
 }
 
@@ -139,6 +155,8 @@ impl Error {
             Self::Refused { refusal, .. } | Self::NoMajority { because: NoMajority::Refused(refusal), .. } => {
                 is_passing_code(&refusal.code)
             }
+            // A server that has too few replicas is set up otherwise than the DSN says: waiting does not help.
+            Self::NotReplicated { wanted, present, .. } => present >= wanted,
             Self::Unavailable { .. } | Self::Unknown { .. } | Self::NoMajority { .. } | Self::Late => true,
             _ => false,
         }
@@ -148,6 +166,15 @@ impl Error {
 /// Refusals of a server that is starting, busy, or no longer the primary.
 fn is_passing_code(code: &str) -> bool {
     matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+}
+
+fn not_replicated(node: &str, wanted: u32, confirmed: u32, present: u32) -> String {
+    if present < wanted {
+        return format!("wait_replicas={wanted} cannot be met: Redis at {node} has {present} replicas");
+    }
+    format!(
+        "{confirmed} of the {wanted} replicas that wait_replicas asks for confirmed the grant at {node}, so it was given back"
+    )
 }
 
 /// What a refusal most likely comes from, to be put behind it.
@@ -173,6 +200,8 @@ impl std::fmt::Display for Operation {
             Self::Owner => "owner",
             Self::ForceRelease => "forceRelease",
             Self::Raise => "raising the fence",
+            Self::Replicate => "waiting for replicas",
+            Self::Slots => "asking for the cluster's slots",
             Self::Ping => "ping",
             Self::Unblock => "ending a wait",
             Self::GiveBack => "giving a reservation back",

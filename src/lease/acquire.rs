@@ -26,6 +26,8 @@ enum Attempt {
 
 /// Half of this to all of it: how long a waiter sleeps before it looks for itself.
 const LONGEST_SLICE: Duration = Duration::from_secs(2);
+/// The same where another server may take over, which wakes nobody.
+const LONGEST_SLICE_MOVING: Duration = Duration::from_millis(600);
 /// How long after a lock's expiry it is worth looking: Redis rounds to milliseconds.
 const AFTER_EXPIRY: Duration = Duration::from_millis(2);
 /// Half of this to all of it: the pause after the first attempt that others' attempts cost the majority, and
@@ -113,7 +115,7 @@ impl Lock {
     /// When to try again if no release wakes us: when the lock expires, and every so often in case a
     /// wake-up was lost with the one it was meant for.
     fn try_again_by(&self, free_in: Option<Duration>) -> Moment {
-        let slice = jittered(LONGEST_SLICE);
+        let slice = jittered(if self.store.can_move() { LONGEST_SLICE_MOVING } else { LONGEST_SLICE });
         Moment::now() + free_in.map_or(slice, |free_in| slice.min(free_in + AFTER_EXPIRY))
     }
 

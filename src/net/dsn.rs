@@ -48,11 +48,10 @@ pub enum DsnError {
     #[error("must not be empty")]
     Empty,
     /// The text before `://`.
-    #[error("must begin with redis://, rediss:// or unix:// (also valkey://, valkeys://)")]
+    #[error(
+        "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// (valkey for redis is the same)"
+    )]
     Scheme,
-    /// A scheme or a form that a later release brings.
-    #[error("asks for {0}, which this version does not support yet")]
-    NotYet(&'static str),
     /// A part that has the wrong form.
     #[error("has {0}")]
     Malformed(String),
@@ -73,8 +72,6 @@ pub fn parse(dsn: &str) -> Result<Endpoint, DsnError> {
         "redis" | "valkey" => (false, false),
         "rediss" | "valkeys" => (false, true),
         "unix" | "redis+unix" | "valkey+unix" => (true, false),
-        "redis+sentinel" | "valkey+sentinel" => return Err(DsnError::NotYet("Sentinel")),
-        "redis+cluster" | "valkey+cluster" => return Err(DsnError::NotYet("Redis Cluster")),
         _ => return Err(DsnError::Scheme),
     };
     check_characters(rest)?;
@@ -137,11 +134,16 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// A text without its percent-escapes; None when they are broken.
+pub fn unescaped_text(text: &str) -> Option<String> {
+    String::from_utf8(unescaped(text)?).ok()
+}
+
 /// One parameter of a query, its percent-escapes undone and nothing else.
 fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.into_iter().find(|(key, _)| *key == name)?.1;
-    String::from_utf8(unescaped(value)?).ok()
+    unescaped_text(value)
 }
 
 fn check_tcp(url: &Url, options: &[&str]) -> Result<(), DsnError> {
@@ -310,8 +312,6 @@ mod tests {
             "redis://a redis://b",
             "rediss://h?cert=c",
             "redis://h?ca=c",
-            "redis+sentinel://h/m",
-            "redis+cluster://h",
             "redis://0.0.0.0",
             "redis://h,h2",
             "redis://*",

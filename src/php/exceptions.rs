@@ -118,7 +118,7 @@ impl Thrown {
 impl Failure {
     fn throw(self) {
         let class = match &self.trouble {
-            Trouble::Error(Error::Unavailable { .. }) => &CONNECTION,
+            Trouble::Error(Error::Unavailable { .. } | Error::NotReplicated { .. }) => &CONNECTION,
             Trouble::Error(Error::Unknown { .. }) => &OUTCOME_UNKNOWN,
             Trouble::Error(Error::Refused { .. }) => &SERVER,
             Trouble::Error(Error::NoMajority { because, .. }) => match because {

@@ -3,7 +3,8 @@
 //! A store finds out what happened or says that it could not; what that means for a lease is decided
 //! in `lease/`.
 
-mod home;
+mod cluster;
+mod follow;
 mod keys;
 mod member;
 mod node;
@@ -16,13 +17,16 @@ mod quorum;
 mod round;
 mod script;
 mod seat;
+mod servers;
 mod single;
 mod verdict;
 
+pub use cluster::Cluster;
 pub use keys::{Keys, slot};
 pub use node::jittered;
 pub use pool::{close_all, open};
 pub use quorum::Quorum;
+pub use servers::{One, Servers};
 pub use single::Single;
 
 use crate::{
@@ -45,6 +49,10 @@ pub trait Store {
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>>;
     /// Removes the lock, whoever's it is; false when there was none.
     fn force_release(&self, keys: &Keys, budget: Budget) -> Result<bool>;
+    /// Whether locks may come to another server while one waits, so that it is looked more often.
+    fn can_move(&self) -> bool {
+        false
+    }
     /// A place in the line of those who wait for the lock, until `deadline`; not taken yet.
     fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line>;
     /// Passes a reservation on that cannot be used.

@@ -7,16 +7,23 @@ use super::{outage::Outage, script::Form};
 use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
-    net::{Budget, Fault, Link, Reason, Refusal, Reply, dsn::Endpoint},
+    net::{
+        Budget, Fault, Link, Reason, Refusal, Reply,
+        dsn::Endpoint,
+        sentinel::Sentinels,
+        topology::{Replicas, Watched},
+    },
 };
 use rand::{TryRng, rngs::SysRng};
-use redis::Cmd;
+use redis::{Cmd, Value};
 use std::time::Duration;
 
 /// One server and the link to it.
 pub struct Node {
-    endpoint: Endpoint,
+    place: Place,
     link: Option<Link>,
+    /// The next command is for a slot that is just being moved here.
+    is_asking: bool,
     /// How many links there have been.
     generation: u64,
     /// How long the latest answer took.
@@ -24,6 +31,13 @@ pub struct Node {
     outage: Outage,
     /// Kept for its memory only.
     command: Cmd,
+}
+
+/// Where the server is.
+enum Place {
+    Fixed(Endpoint),
+    /// Where the sentinels say, and the primary they named last.
+    Watched(Box<Sentinels>, Option<Endpoint>),
 }
 
 /// Makes the command for one sending of a request.
@@ -55,6 +69,8 @@ enum Kept {
     No,
 }
 
+/// What is left of a command's time for the answer to a wait for replicas.
+const REPLICA_MARGIN: Duration = Duration::from_millis(20);
 /// How long a knock is waited for.
 const KNOCK: Duration = Duration::from_millis(25);
 /// Pause before the first resending; each further one waits up to twice as long.
@@ -64,9 +80,19 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 impl Node {
     /// A server not connected to yet.
     pub fn new(endpoint: Endpoint) -> Self {
+        Self::at(Place::Fixed(endpoint))
+    }
+
+    /// The primary that sentinels name, not connected to yet.
+    pub fn watched(watched: Watched) -> Self {
+        Self::at(Place::Watched(Box::new(Sentinels::new(watched)), None))
+    }
+
+    fn at(place: Place) -> Self {
         Self {
-            endpoint,
+            place,
             link: None,
+            is_asking: false,
             generation: 0,
             latest_trip: Duration::MAX,
             outage: Outage::default(),
@@ -76,12 +102,28 @@ impl Node {
 
     /// The address, for messages.
     pub fn name(&self) -> String {
-        self.endpoint.to_string()
+        match &self.place {
+            Place::Fixed(endpoint) | Place::Watched(_, Some(endpoint)) => endpoint.to_string(),
+            Place::Watched(sentinels, None) => sentinels.name().to_owned(),
+        }
     }
 
-    /// Where the server is.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    /// Where the server is; None while nobody has said it.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        match &self.place {
+            Place::Fixed(endpoint) | Place::Watched(_, Some(endpoint)) => Some(endpoint),
+            Place::Watched(_, None) => None,
+        }
+    }
+
+    /// Whether another server may come in its place, so that its silence is not waited out.
+    pub fn is_replaceable(&self) -> bool {
+        matches!(self.place, Place::Watched(..))
+    }
+
+    /// The next command is about a slot that is just being moved to this server.
+    pub fn ask_next(&mut self) {
+        self.is_asking = true;
     }
 
     /// Changes with each new link, which may lead to another server.
@@ -173,6 +215,33 @@ impl Node {
         }
     }
 
+    /// Waits until so many replicas have all that was written on this link.
+    pub fn await_replicas(&mut self, wanted: Replicas, budget: Budget) -> Result<()> {
+        let span = budget.command_by().remaining().saturating_sub(REPLICA_MARGIN).max(Duration::from_millis(1));
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let generation = self.generation;
+        let wait = |_, command: &mut Cmd| command.clone_from(redis::cmd("WAIT").arg(wanted).arg(millis));
+        let answer = self.run(Operation::Replicate, &wait, budget)?;
+        let confirmed = match answer.reply {
+            // A new link has written nothing that could be waited for.
+            Value::Int(count) if self.generation == generation => u32::try_from(count).unwrap_or_default(),
+            _ => 0,
+        };
+        if confirmed >= u32::from(wanted) {
+            return Ok(());
+        }
+        let role = |_, command: &mut Cmd| *command = redis::cmd("ROLE");
+        let answer = self.run(Operation::Replicate, &role, budget)?;
+        let present = match &answer.reply {
+            Value::Array(items) => match items.as_slice() {
+                [_, _, Value::Array(replicas)] => u32::try_from(replicas.len()).unwrap_or(u32::MAX),
+                _ => 0,
+            },
+            _ => 0,
+        };
+        Err(Error::NotReplicated { node: self.name(), wanted: u32::from(wanted), confirmed, present })
+    }
+
     /// Whether a server that has been silent answers at once now.
     fn knock(&mut self, budget: Budget) -> bool {
         self.ping(budget.at_most(KNOCK)).is_ok()
@@ -185,7 +254,14 @@ impl Node {
         }
         self.link = None;
         self.generation += 1;
-        let link = Link::connect(&self.endpoint, budget.connect_by());
+        let by = budget.connect_by();
+        let link = match &mut self.place {
+            Place::Fixed(endpoint) => Link::connect(endpoint, by),
+            Place::Watched(sentinels, known) => sentinels.connect(by).map(|(link, primary)| {
+                *known = Some(primary);
+                link
+            }),
+        };
         self.link = Some(link.inspect_err(|reason| self.outage.note(reason))?);
         Ok(Kept::No)
     }
@@ -195,8 +271,13 @@ impl Node {
         encode: Encode<'_>,
         budget: Budget,
     ) -> std::result::Result<(std::result::Result<Reply, Refusal>, Moment), Fault> {
-        let Self { link: slot, command, outage, latest_trip, .. } = self;
+        let Self { link: slot, command, outage, latest_trip, is_asking, .. } = self;
         let Some(link) = slot else { return Err(Fault::unsent(Reason::Closed)) };
+        if std::mem::take(is_asking) {
+            // Whatever comes of it shows at the command itself.
+            let asked = link.exchange(&redis::cmd("ASKING"), budget.command_by(), Duration::ZERO);
+            let (_, _) = asked.map_err(|fault| Fault::unsent(fault.reason))?;
+        }
         let mut exchange = |form| {
             encode(form, command);
             link.exchange(command, budget.command_by(), budget.spin())

@@ -1,6 +1,6 @@
 //! The stores of this thread, by DSN: the same DSN means the same sockets, for the worker's life.
 
-use super::{Quorum, Single, Store};
+use super::{Cluster, One, Quorum, Single, Store};
 use crate::net::{
     dsn::DsnError,
     topology::{self, Topology},
@@ -26,7 +26,9 @@ pub fn open(dsn: &str) -> Result<Rc<dyn Store>, DsnError> {
             return Ok(store);
         }
         let store: Rc<dyn Store> = match topology::parse(dsn)? {
-            Topology::Single(endpoint) => Rc::new(Single::new(endpoint)),
+            Topology::Single(endpoint, replicas) => Rc::new(Single::new(One::fixed(endpoint), replicas)),
+            Topology::Sentinel(watched, replicas) => Rc::new(Single::new(One::watched(watched), replicas)),
+            Topology::Cluster(first, others, replicas) => Rc::new(Single::new(Cluster::new(first, &others), replicas)),
             Topology::Quorum(nodes) => Rc::new(Quorum::new(nodes)),
         };
         stores.push((dsn.to_owned(), Rc::clone(&store)));

@@ -3,12 +3,13 @@
 
 use super::{
     Claim, Claimed, Grant, Keys, Line, Loss, Memory, Outcome, Released, Renewed, Standing, Store,
-    home::{self, AtHome, Waiting},
+    follow::{Following, Waiting},
     member::{Ask, Member},
     node::Node,
     protocol::{self, Extended, Freed, Queueing, Request},
     round::{Nodes, Without},
     seat::Ballot,
+    slot,
     verdict::{self, Tally},
 };
 use crate::{
@@ -88,7 +89,7 @@ impl Store for Quorum {
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed> {
         let &Claim { token, ttl, waits, reservation } = claim;
         let mark = keys.mark(token);
-        let home = home::of(keys, &mut self.nodes.borrow_mut());
+        let home = home(keys, &mut self.nodes.borrow_mut());
         let floor = protocol::floor_now();
         let majority = self.nodes.borrow().majority();
         // Only the home node reserves for waiters: reservations on several would block each other.
@@ -218,7 +219,15 @@ impl Store for Quorum {
     }
 
     fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line> {
-        Box::new(AtHome::new(&self.nodes, &self.lines, keys, timeouts, deadline))
+        let (nodes, lines, own) = (Rc::clone(&self.nodes), Rc::clone(&self.lines), keys.clone());
+        let whither = move || {
+            let mut nodes = nodes.borrow_mut();
+            let home = home(&own, &mut nodes);
+            let waiting = lines.get(home)?;
+            waiting.0.borrow_mut().note_trip(nodes.members.get(home)?.trip());
+            Some(waiting.clone())
+        };
+        Box::new(Following::new(whither, &keys.wake, timeouts, deadline))
     }
 
     fn give_back(&self, keys: &Keys, reservation: &[u8], budget: Budget) -> Result<()> {
@@ -258,4 +267,13 @@ impl Store for Quorum {
             queue.borrow_mut().close();
         }
     }
+}
+
+/// The node on which the waiters of a lock stand in line, so that a release reserves for one of them and not for
+/// several at once: chosen by its name, the next one while that is away.
+fn home(keys: &Keys, nodes: &mut Nodes) -> usize {
+    let count = nodes.members.len();
+    let first = usize::from(slot(&keys.lock)) % count;
+    let is_there = |place: &usize| nodes.members.get_mut(*place).is_some_and(|node| node.left_out().is_none());
+    (0..count).map(|step| (first + step) % count).find(is_there).unwrap_or(first)
 }

@@ -1,50 +1,57 @@
-//! The store on one server.
+//! The store that keeps a lock on one server at a time: on the only one, on the primary of the moment, or on
+//! the one that owns its slot.
 
 use super::{
     Claim, Claimed, Grant, Keys, Line, Memory, Outcome, Released, Renewed, Standing, Store,
-    node::{Answer, Node},
     protocol::{self, Extended, Freed, Queueing, Request},
-    queue::{Place, Queue},
+    servers::{Servers, Signs},
 };
 use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
-    net::{Budget, Reason, Reply, Timeouts, dsn::Endpoint},
+    net::{Budget, Reason, Reply, Timeouts, topology::Replicas},
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::time::Duration;
 
-/// One server.
-pub struct Single {
-    node: Rc<RefCell<Node>>,
-    queue: Rc<RefCell<Queue>>,
+/// A lock on one server at a time.
+pub struct Single<S> {
+    servers: S,
+    /// How many replicas must confirm a grant.
+    replicas: Replicas,
 }
 
-impl Single {
-    /// A store on the server at `endpoint`, which is not connected to yet.
-    pub fn new(endpoint: Endpoint) -> Self {
-        Self { node: Rc::new(RefCell::new(Node::new(endpoint))), queue: Rc::default() }
-    }
-
-    fn ask(&self, keys: &Keys, request: &Request<'_>, budget: Budget) -> Result<Answer> {
-        let encode = |form, command: &mut _| request.encode(keys, protocol::floor_now(), form, command);
-        self.node.borrow_mut().run(request.operation(), &encode, budget)
+impl<S: Servers> Single<S> {
+    /// A store on these servers, whose grants so many replicas must confirm.
+    pub fn new(servers: S, replicas: Replicas) -> Self {
+        Self { servers, replicas }
     }
 
     /// An answer that none of our scripts gives.
-    fn nonsense<T>(&self, operation: Operation, reply: &Reply) -> Result<T> {
+    fn nonsense<T>(&self, keys: &Keys, operation: Operation, reply: &Reply) -> Result<T> {
         let reason = Reason::Protocol(protocol::shape(reply));
-        let mut node = self.node.borrow_mut();
+        let node = self.servers.node(keys);
+        let mut node = node.borrow_mut();
         node.close();
         Err(Error::Unknown { operation, node: node.name(), reason })
     }
+
+    /// A grant counts only when enough replicas have it; one that does not is given back.
+    fn replicate(&self, keys: &Keys, token: &[u8], budget: Budget) -> Result<()> {
+        let node = self.servers.node(keys);
+        let confirmed = node.borrow_mut().await_replicas(self.replicas, budget);
+        confirmed.inspect_err(|_| {
+            // When this fails too, the TTL ends it.
+            let _ = self.release(keys, token, Memory::ForGood, budget);
+        })
+    }
 }
 
-impl Store for Single {
+impl<S: Servers> Store for Single<S> {
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed> {
         let &Claim { token, ttl, waits, reservation } = claim;
         let mark = keys.mark(token);
         let queueing = Queueing { waits, reservation };
-        let ask = |queue| self.ask(keys, &Request::Acquire { token, mark: &mark, ttl, queue }, budget);
+        let ask = |queue| self.servers.ask(keys, &Request::Acquire { token, mark: &mark, ttl, queue }, budget);
         let needs_queue = waits || reservation.is_some();
         let mut answer = ask(needs_queue.then_some(queueing))?;
         let mut claimed = protocol::claimed(&answer.reply);
@@ -61,60 +68,64 @@ impl Store for Single {
             // How long it is kept for a waiter is no reason to wake others.
             Some(protocol::Claimed::Reserved) => Outcome::Contended(None),
             Some(protocol::Claimed::Dead) => Outcome::Dead,
-            None => return self.nonsense(Operation::Acquire, &answer.reply),
+            None => return self.nonsense(keys, Operation::Acquire, &answer.reply),
         };
+        if self.replicas > 0 && matches!(outcome, Outcome::Held(_)) {
+            self.replicate(keys, token, budget)?;
+        }
         Ok(Claimed { outcome, may_arrive_again: answer.may_arrive_again })
     }
 
     fn renew(&self, keys: &Keys, token: &[u8], standing: Standing, ttl: Duration, budget: Budget) -> Result<Renewed> {
-        let answer = self.ask(keys, &Request::Renew { token, ttl, is_revival: standing == Standing::Over }, budget)?;
+        let answer =
+            self.servers.ask(keys, &Request::Renew { token, ttl, is_revival: standing == Standing::Over }, budget)?;
         match protocol::extended(&answer.reply) {
             Some(Extended::Held(fence)) => Ok(Renewed::Held(Grant { fence, sent_at: answer.sent_at })),
             Some(Extended::Lost(loss)) => Ok(Renewed::Lost(loss)),
-            None => self.nonsense(Operation::Renew, &answer.reply),
+            None => self.nonsense(keys, Operation::Renew, &answer.reply),
         }
     }
 
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released> {
         let mark = keys.mark(token);
-        let answer = self.ask(keys, &Request::Release { token, mark: &mark, memory }, budget)?;
+        let answer = self.servers.ask(keys, &Request::Release { token, mark: &mark, memory }, budget)?;
         match protocol::freed(&answer.reply) {
             Some(Freed::Ours) => Ok(Released::Ours),
             Some(Freed::Lost(loss)) => Ok(Released::Lost(loss)),
-            None => self.nonsense(Operation::Release, &answer.reply),
+            None => self.nonsense(keys, Operation::Release, &answer.reply),
         }
     }
 
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>> {
-        let answer = self.ask(keys, &Request::Owner, budget)?;
-        protocol::owner(answer.reply).or_else(|other| self.nonsense(Operation::Owner, &other))
+        let answer = self.servers.ask(keys, &Request::Owner, budget)?;
+        protocol::owner(answer.reply).or_else(|other| self.nonsense(keys, Operation::Owner, &other))
     }
 
     fn force_release(&self, keys: &Keys, budget: Budget) -> Result<bool> {
-        let answer = self.ask(keys, &Request::ForceRelease, budget)?;
+        let answer = self.servers.ask(keys, &Request::ForceRelease, budget)?;
         match protocol::force_freed(&answer.reply) {
             Some(was_there) => Ok(was_there),
-            None => self.nonsense(Operation::ForceRelease, &answer.reply),
+            None => self.nonsense(keys, Operation::ForceRelease, &answer.reply),
         }
     }
 
+    fn can_move(&self) -> bool {
+        self.servers.can_move()
+    }
+
     fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line> {
-        Box::new(Place::new(&self.queue, &self.node, &keys.wake, timeouts, deadline))
+        self.servers.line(keys, timeouts, deadline)
     }
 
     fn give_back(&self, keys: &Keys, reservation: &[u8], budget: Budget) -> Result<()> {
-        self.ask(keys, &Request::GiveBack(reservation), budget).map(|_| ())
+        self.servers.ask(keys, &Request::GiveBack(reservation), budget).map(|_| ())
     }
 
-    fn ping(&self, budget: Budget) -> Vec<(String, std::result::Result<Duration, String>)> {
-        let mut node = self.node.borrow_mut();
-        let mut answers = vec![(node.name(), node.ping(budget))];
-        answers.extend(self.queue.borrow_mut().tell_refusal(&node.name()));
-        answers
+    fn ping(&self, budget: Budget) -> Signs {
+        self.servers.ping(budget)
     }
 
     fn close(&self) {
-        self.node.borrow_mut().close();
-        self.queue.borrow_mut().close();
+        self.servers.close();
     }
 }
