@@ -12,7 +12,7 @@ build: ## the extension, target/release/libredis_lease.so
 	@tools/setup build
 	@tools/build
 
-demo: ## one item, 50 buyers: without a lock, then with it
+demo: ## one item, 50 buyers: without a lock, then with it; then a worker that writes too late
 	@tools/setup demo
 	@tools/build
 	@tools/demo
