@@ -122,7 +122,8 @@ final class Sentinels
 
     private function awaitReady(): void
     {
-        $replicas = count($this->servers) - 1;
+        $replicas = count($this->replicas());
+        $this->servers[0]->awaitReplicas($replicas);
         $others = count($this->sentinels) - 1;
         foreach ($this->sentinels as $sentinel) {
             eventually(static function () use ($sentinel, $replicas, $others) {
