@@ -163,9 +163,9 @@ impl Error {
     }
 }
 
-/// Refusals of a server that is starting, busy, or no longer the primary.
+/// Refusals of a server that is starting, busy, no longer the primary, or not at one with others about who is.
 fn is_passing_code(code: &str) -> bool {
-    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY" | "MOVED" | "ASK")
 }
 
 fn not_replicated(node: &str, wanted: u32, confirmed: u32, present: u32) -> String {

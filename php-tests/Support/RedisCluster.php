@@ -19,10 +19,22 @@ final class RedisCluster
     {
     }
 
-    /** @param array<string, string> $settings of every server */
-    public static function start(int $primaries = 3, bool $hasReplicas = false, array $settings = []): self
-    {
-        $start = static fn () => RedisServer::start(tcp: true, settings: $settings + [
+    /**
+     * @param array<string, string> $settings of every server
+     * @param string|null $password of every server
+     * @param list<string> $users as in an ACL file, of every server
+     */
+    public static function start(
+        int $primaries = 3,
+        bool $hasReplicas = false,
+        array $settings = [],
+        ?string $password = null,
+        array $users = [],
+    ): self {
+        if ($password !== null) {
+            $settings += ['masterauth' => $password];
+        }
+        $start = static fn () => RedisServer::start(true, $password, aclUsers: $users, settings: $settings + [
             'cluster-enabled' => 'yes',
             'cluster-config-file' => 'nodes.conf',
             'cluster-port' => (string) RedisServer::freePort(),
@@ -51,11 +63,12 @@ final class RedisCluster
         return $this->primaries[intdiv(KeySlot::of($key) * count($this->primaries), self::SLOTS)];
     }
 
-    public function dsn(): string
+    /** @param string $login as "user:password@" */
+    public function dsn(string $login = ''): string
     {
         $hosts = array_map(static fn (RedisServer $server) => '127.0.0.1:' . $server->port(), $this->primaries);
 
-        return 'redis+cluster://' . implode(',', $hosts);
+        return "redis+cluster://$login" . implode(',', $hosts);
     }
 
     public function stop(): void
