@@ -28,6 +28,8 @@ pub struct Node {
     generation: u64,
     /// How long the latest answer took.
     latest_trip: Duration,
+    /// How many replicas it had when that was last asked.
+    replicas: u32,
     outage: Outage,
     /// Kept for its memory only.
     command: Cmd,
@@ -95,6 +97,7 @@ impl Node {
             is_asking: false,
             generation: 0,
             latest_trip: Duration::MAX,
+            replicas: 0,
             outage: Outage::default(),
             command: Cmd::new(),
         }
@@ -217,12 +220,21 @@ impl Node {
 
     /// Waits until so many replicas have all that was written on this link.
     pub fn await_replicas(&mut self, wanted: Replicas, budget: Budget) -> Result<()> {
+        let generation = self.generation;
+        let too_few = |node: &Self, confirmed, present| {
+            Err(Error::NotReplicated { node: node.name(), wanted: wanted.into(), confirmed, present })
+        };
+        // A server without enough of them would let us wait in vain.
+        if self.replicas < u32::from(wanted) {
+            self.replicas = self.count_replicas(budget)?;
+            if self.replicas < u32::from(wanted) {
+                return too_few(self, 0, self.replicas);
+            }
+        }
         let span = budget.command_by().remaining().saturating_sub(REPLICA_MARGIN).max(Duration::from_millis(1));
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        let generation = self.generation;
         let wait = |_, command: &mut Cmd| command.clone_from(redis::cmd("WAIT").arg(wanted).arg(millis));
-        let answer = self.run(Operation::Replicate, &wait, budget)?;
-        let confirmed = match answer.reply {
+        let confirmed = match self.run(Operation::Replicate, &wait, budget)?.reply {
             // A new link has written nothing that could be waited for.
             Value::Int(count) if self.generation == generation => u32::try_from(count).unwrap_or_default(),
             _ => 0,
@@ -230,16 +242,20 @@ impl Node {
         if confirmed >= u32::from(wanted) {
             return Ok(());
         }
+        self.replicas = self.count_replicas(budget)?;
+        too_few(self, confirmed, self.replicas)
+    }
+
+    /// How many replicas are connected to the server.
+    fn count_replicas(&mut self, budget: Budget) -> Result<u32> {
         let role = |_, command: &mut Cmd| *command = redis::cmd("ROLE");
-        let answer = self.run(Operation::Replicate, &role, budget)?;
-        let present = match &answer.reply {
+        Ok(match self.run(Operation::Replicate, &role, budget)?.reply {
             Value::Array(items) => match items.as_slice() {
                 [_, _, Value::Array(replicas)] => u32::try_from(replicas.len()).unwrap_or(u32::MAX),
                 _ => 0,
             },
             _ => 0,
-        };
-        Err(Error::NotReplicated { node: self.name(), wanted: u32::from(wanted), confirmed, present })
+        })
     }
 
     /// Whether a server that has been silent answers at once now.
@@ -253,6 +269,7 @@ impl Node {
             return Ok(Kept::Yes);
         }
         self.link = None;
+        self.replicas = 0;
         self.generation += 1;
         let by = budget.connect_by();
         let link = match &mut self.place {
