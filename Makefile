@@ -3,7 +3,7 @@
 # CARGO_TARGET_DIR where cargo builds, and DESTDIR where an installation is staged.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test torture test-zts bench lint install uninstall clean
+.PHONY: help build demo test torture model test-zts bench lint install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -26,6 +26,10 @@ torture: ## workers, server and network that fail at random, for SECONDS=60, wit
 	@tools/setup test
 	@tools/build
 	@tools/torture
+
+model: ## the quorum's protocol, every state of it within large bounds (minutes)
+	@tools/setup build
+	@tools/model
 
 test-zts: ## PHPUnit on a PHP with thread safety, built from Debian's source once (five minutes)
 	@tools/setup test
