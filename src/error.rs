@@ -149,6 +149,11 @@ impl Error {
         matches!(self, Self::Unknown { .. } | Self::NoMajority { because: NoMajority::Unknown, .. })
     }
 
+    /// Whether a claim failed on too many of several nodes, and went back where it had succeeded.
+    pub fn was_given_back(&self) -> bool {
+        matches!(self, Self::NoMajority { because, .. } if *because != NoMajority::Unknown)
+    }
+
     /// Whether the fault may pass by itself, so that a wait goes on through it.
     pub fn is_passing(&self) -> bool {
         match self {

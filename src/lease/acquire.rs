@@ -68,9 +68,6 @@ impl Lock {
         line: &mut Option<Box<dyn Line>>,
         host: &dyn Host,
     ) -> Result<bool> {
-        if self.state().is_release_owed {
-            self.release_within(budget.one())?;
-        }
         let mut reservation = None;
         let mut after_a_split = AFTER_A_SPLIT;
         loop {
@@ -127,6 +124,9 @@ impl Lock {
     }
 
     fn attempt(self: &Rc<Self>, waits: bool, reservation: Option<&[u8]>, budget: Budget) -> Result<Attempt> {
+        if self.state().is_release_owed {
+            self.release_within(budget)?;
+        }
         let basis = self.state().basis();
         let token = match basis {
             Basis::Same(token) => token,
@@ -140,6 +140,8 @@ impl Lock {
             if error.is_unknown() {
                 self.state().may_hold(token.clone());
                 registry::add(self);
+            } else if error.was_given_back() {
+                self.state().given_back(&token);
             }
         })?;
         if claimed.may_arrive_again {

@@ -155,6 +155,15 @@ impl State {
         }
     }
 
+    /// A claim with `token` failed, and what it had got was given back: the same token must not claim again,
+    /// or a release that comes late would take the new grant away.
+    pub fn given_back(&mut self, token: &Token) {
+        if self.token.as_ref() == Some(token) {
+            self.valid_until = None;
+            self.is_release_owed = true;
+        }
+    }
+
     /// An acquire ended with an error: whatever was held counts as not held. True when it is to be given back.
     pub fn give_up(&mut self) -> bool {
         if self.valid_until.take().is_some() {

@@ -172,7 +172,12 @@ impl Store for Quorum {
         // A node that lost its copy gets it back, now that a majority has confirmed the lease.
         let mark = keys.mark(token);
         let refill = Request::Acquire { token, mark: &mark, ttl, queue: None };
-        self.post(keys, refill, fence, budget, |_, member| member.misses(token));
+        let mut nodes = self.nodes.borrow_mut();
+        let may_refill: Vec<bool> =
+            nodes.members.iter().map(|member| member.misses(token) && nodes.may_grant(member)).collect();
+        for (member, _) in nodes.members.iter_mut().zip(may_refill).filter(|(_, may_refill)| *may_refill) {
+            member.post(&Ask { ticket: 0, request: refill, keys, floor: fence, budget });
+        }
         Ok(Renewed::Held(Grant { fence, sent_at }))
     }
 

@@ -60,6 +60,12 @@ impl Nodes {
         self.members.iter_mut().for_each(Member::close);
     }
 
+    /// Whether the node at this place may take what is new to it: a refill is a grant, too.
+    pub fn may_grant(&self, member: &Member) -> bool {
+        let age = member.identity().and_then(|identity| identity.started);
+        self.restart_guard.is_zero() || age.is_some_and(|age| age.now() >= self.restart_guard)
+    }
+
     /// The number of nodes that decides.
     pub fn majority(&self) -> usize {
         self.members.len() / 2 + 1
