@@ -53,6 +53,8 @@ pub enum Error {
         because: NoMajority,
         /// What each node that did not agree said.
         nodes: NodeReasons,
+        /// Whether a command that takes the lock on one of them may still arrive.
+        may_arrive_again: bool,
     },
     /// Too few replicas confirmed a grant, so it was given back.
     #[error("{}", not_replicated(node, *wanted, *confirmed, *present))]
@@ -152,6 +154,21 @@ impl Error {
     /// Whether a claim failed on too many of several nodes, and went back where it had succeeded.
     pub fn was_given_back(&self) -> bool {
         matches!(self, Self::NoMajority { because, .. } if *because != NoMajority::Unknown)
+    }
+
+    /// The same, of a claim that may still arrive at a node.
+    pub fn owed(self) -> Self {
+        match self {
+            Self::NoMajority { operation, because, nodes, .. } => {
+                Self::NoMajority { operation, because, nodes, may_arrive_again: true }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a claim may still arrive somewhere, so that its token must be released for good.
+    pub fn may_arrive_again(&self) -> bool {
+        self.is_unknown() || matches!(self, Self::NoMajority { may_arrive_again: true, .. })
     }
 
     /// Whether the fault may pass by itself, so that a wait goes on through it.

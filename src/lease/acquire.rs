@@ -137,10 +137,11 @@ impl Lock {
         };
         let claim = Claim { token: token.as_bytes(), ttl: self.ttl, waits, reservation };
         let claimed = self.store.acquire(&self.keys, &claim, budget).inspect_err(|error| {
-            if error.is_unknown() {
+            if error.may_arrive_again() {
                 self.state().may_hold(token.clone());
                 registry::add(self);
-            } else if error.was_given_back() {
+            }
+            if error.was_given_back() {
                 self.state().given_back(&token);
             }
         })?;

@@ -64,6 +64,14 @@ impl Quorum {
         verdict::error(operation, &nodes.members, ballots, agreed, nodes.majority())
     }
 
+    /// Whether a question of that round may arrive after whatever is sent now: it went unanswered on a link that
+    /// is gone, so nothing can be queued behind it.
+    fn may_arrive_again(&self, ballots: &[Ballot], ticket: u64) -> bool {
+        let nodes = self.nodes.borrow();
+        let mut parts = nodes.members.iter().zip(ballots);
+        parts.any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket))
+    }
+
     /// Makes a majority hold at least `fence` for this token, where too few of them do. True: they do.
     fn agree(&self, keys: &Keys, token: &[u8], fence: u64, ttl: Duration, budget: Budget) -> bool {
         let request = Request::Raise { token, ttl };
@@ -99,14 +107,7 @@ impl Store for Quorum {
         let (ballots, ticket) = self.nodes.borrow_mut().ask(Without::TheSilent, ask, |tally| tally.is_claimed());
 
         let grants: Vec<(u64, Moment)> = ballots.iter().filter_map(verdict::grant).collect();
-        let may_arrive_again = ballots.iter().any(|ballot| matches!(ballot, Ballot::Unanswered(_)))
-            && self
-                .nodes
-                .borrow()
-                .members
-                .iter()
-                .zip(&ballots)
-                .any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket));
+        let may_arrive_again = self.may_arrive_again(&ballots, ticket);
         let highest = grants.iter().map(|(fence, _)| *fence).max().unwrap_or_default();
         if grants.len() >= majority {
             let has_majority = grants.iter().filter(|(fence, _)| *fence == highest).count() >= majority
@@ -122,6 +123,7 @@ impl Store for Quorum {
             None if verdict::may_have(&ballots, grants.len(), majority) => {
                 return Err(self.error(Operation::Acquire, &ballots, grants.len()));
             }
+            None if may_arrive_again => Err(self.error(Operation::Acquire, &ballots, grants.len()).owed()),
             None => Err(self.error(Operation::Acquire, &ballots, grants.len())),
             Some(outcome) => Ok(Claimed { outcome, may_arrive_again }),
         };

@@ -210,5 +210,6 @@ pub fn error(operation: Operation, members: &[Member], ballots: &[Ballot], agree
         }
         _ => NoMajority::Unavailable,
     };
-    Error::NoMajority { operation, because, nodes: NodeReasons { total: members.len(), told } }
+    let nodes = NodeReasons { total: members.len(), told };
+    Error::NoMajority { operation, because, nodes, may_arrive_again: false }
 }
