@@ -100,8 +100,8 @@ impl Seat {
         let told = self.unanswered.take();
         match std::mem::replace(&mut self.phase, Phase::Start) {
             Phase::Done(ballot) => ballot,
-            Phase::Sent(_) => Ballot::Unanswered(told.unwrap_or(Reason::TimedOut)),
-            _ => told.map_or_else(|| Ballot::Unasked(Reason::TimedOut), Ballot::Unanswered),
+            Phase::Sent(_) => Ballot::Unanswered(told.unwrap_or(Reason::NotAwaited)),
+            _ => told.map_or_else(|| Ballot::Unasked(Reason::NotAwaited), Ballot::Unanswered),
         }
     }
 
