@@ -73,7 +73,12 @@ const SILENCE: Duration = Duration::from_millis(10);
 /// How often it is looked whether it has answered.
 const LOOK: Duration = Duration::from_millis(1);
 /// More unanswered commands than this are not queued on one link.
-const MOST_OWED: usize = 128;
+const MOST_OWED: usize = 256;
+/// Who owes so many is asked nothing more: there must be room behind a question for what takes it back.
+const MOST_ASKED: usize = 64;
+/// A link that is full is given up after so long a silence. Earlier, it still carries the releases of what
+/// was taken on it: a server does not read to the end what it cannot answer any more.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(30);
 
 impl Member {
     /// A node not connected to yet.
@@ -120,7 +125,9 @@ impl Member {
             self.failed(&reason);
         } else if link.is_open() {
             // What nobody waits for any more.
-            let _ = self.drain(NOBODY);
+            if let Err(reason) = self.drain(NOBODY) {
+                self.failed(&reason);
+            }
         } else if self.connect_by.is_past() {
             self.failed(&Reason::ConnectTimedOut("the server did not answer"));
         }
@@ -130,7 +137,7 @@ impl Member {
     pub fn left_out(&mut self) -> Option<Reason> {
         let is_silent = |member: &Self| {
             let owes = member.link.as_ref().is_some_and(|link| !link.is_open() || !member.owed.is_empty());
-            owes && Moment::now().since(member.silent_since) > SILENCE
+            owes && (Moment::now().since(member.silent_since) > SILENCE || member.owed.len() > MOST_ASKED)
         };
         if is_silent(self) {
             let now = Moment::now();
@@ -170,7 +177,7 @@ impl Member {
             if self.owed.len() < MOST_OWED {
                 // A link that fails shows it the next time.
                 let _ = self.send(&Ask { ticket: NOBODY, ..*ask });
-            } else {
+            } else if Moment::now().since(self.silent_since) > GIVEN_UP_AFTER {
                 self.drop_link();
             }
         }

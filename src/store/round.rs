@@ -11,7 +11,7 @@ use crate::{
     error::Operation,
     net::{
         Reason, Refusal,
-        poll::{self, Interest},
+        poll::{self, Interest, Woken},
     },
 };
 use std::{cell::RefCell, time::Duration};
@@ -65,6 +65,7 @@ impl Nodes {
         self.tickets += 1;
         let ticket = self.tickets;
         let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
+        self.look();
         let mut seats = self.seats();
         let start = Moment::now();
         let mut grace: Option<Moment> = None;
@@ -105,6 +106,17 @@ impl Nodes {
             }
         }
         (seats.iter_mut().map(Seat::close).collect(), ticket)
+    }
+
+    /// Takes up what has arrived since the last round. Above all the end of a link: what is sent on one that a
+    /// server has closed looks as if it might have been executed.
+    fn look(&mut self) {
+        let reading = |member: &Member| Interest { write: false, ..member.interest() };
+        let mut interests: Vec<Interest> = self.members.iter().map(reading).collect();
+        if let Ok(Woken::Ready) = poll::sleep_until_ready(&mut interests, Moment::now()) {
+            let ready = self.members.iter_mut().zip(&interests).filter(|(_, interest)| interest.read);
+            ready.for_each(|(member, _)| member.refresh());
+        }
     }
 
     /// A part for each node: an empty one for who is slow or was silent just now, if a majority is left.
