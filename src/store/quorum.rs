@@ -114,7 +114,7 @@ impl Store for Quorum {
         let granted = |ballot: &Ballot| verdict::fence(ballot).is_some();
         let is_decided = |views: &[View<'_>]| {
             let tally = Tally::new(views, majority);
-            tally.is_settled(tally.count(granted))
+            tally.is_claim_settled(tally.count(granted), tally.count(verdict::is_claim))
         };
         let (ballots, ticket) = self.nodes.borrow_mut().ask(ask, is_decided);
 
@@ -153,9 +153,8 @@ impl Store for Quorum {
         let request = Request::Renew { token, ttl, is_revival: standing == Standing::Over };
         let holds = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Held(_)));
         let lost = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Lost(_)));
-        let (ballots, _) = self.ask(keys, request, budget, |tally| {
-            tally.is_settled(tally.count(holds)) || tally.is_impossible(tally.count(lost))
-        });
+        let (ballots, _) =
+            self.ask(keys, request, budget, |tally| tally.is_yes_or_no_settled(tally.count(holds), tally.count(lost)));
         let majority = self.nodes.borrow().majority();
         let held: Vec<(u64, Moment)> = ballots.iter().filter_map(verdict::renewal).collect();
         for (member, ballot) in self.nodes.borrow_mut().members.iter_mut().zip(&ballots) {
@@ -202,9 +201,8 @@ impl Store for Quorum {
         let request = Request::Release { token, mark: &mark, memory };
         let ours = |ballot: &Ballot| verdict::freed(ballot) == Some(Freed::Ours);
         let lost = |ballot: &Ballot| matches!(verdict::freed(ballot), Some(Freed::Lost(_)));
-        let (ballots, ticket) = self.ask(keys, request, budget, |tally| {
-            tally.is_settled(tally.count(ours)) || tally.is_impossible(tally.count(lost))
-        });
+        let (ballots, ticket) =
+            self.ask(keys, request, budget, |tally| tally.is_yes_or_no_settled(tally.count(ours), tally.count(lost)));
         // Who was left out may have a copy all the same.
         self.post(keys, request, 0, budget, |place, member| {
             !member.owes(ticket) && matches!(ballots.get(place), Some(Ballot::Unasked(_)))
@@ -230,7 +228,10 @@ impl Store for Quorum {
         let majority = self.nodes.borrow().majority();
         match verdict::owner_of(&ballots, majority) {
             Some(owner) => Ok(owner),
-            None => Err(self.error(Operation::Owner, &ballots, 0)),
+            None => {
+                let answered = ballots.iter().filter(|ballot| verdict::owner(ballot).is_some()).count();
+                Err(self.error(Operation::Owner, &ballots, answered))
+            }
         }
     }
 

@@ -43,9 +43,16 @@ impl<'a> Tally<'a> {
         count >= self.majority || count + self.pending() < self.majority
     }
 
-    /// Whether so many against it leave no majority for it.
-    pub fn is_impossible(&self, against: usize) -> bool {
-        against > self.views.len() - self.majority
+    /// Whether `granted` of the claims are a majority; or cannot become one, and it can be told from the
+    /// answers whether that is contention.
+    pub fn is_claim_settled(&self, granted: usize, answered: usize) -> bool {
+        granted >= self.majority || self.is_settled(granted) && self.is_settled(answered)
+    }
+
+    /// Whether `yes` are a majority, or so many say `no` that none is left, or neither can be any more.
+    pub fn is_yes_or_no_settled(&self, yes: usize, no: usize) -> bool {
+        let enough = self.views.len() - self.majority + 1;
+        yes >= self.majority || no >= enough || self.is_settled(yes) && no + self.pending() < enough
     }
 
     /// How many agree with the largest group.
@@ -67,6 +74,11 @@ pub fn grant(ballot: &Ballot) -> Option<(u64, Moment)> {
         Claimed::Granted(fence) => Some((fence, *sent_at)),
         _ => None,
     }
+}
+
+/// Whether the node has answered a claim, whatever it said.
+pub fn is_claim(ballot: &Ballot) -> bool {
+    matches!(ballot, Ballot::Answered(reply, _) if protocol::claimed(reply).is_some())
 }
 
 /// The answer to a renewal or to a fence that was raised.
@@ -191,13 +203,13 @@ pub fn error(operation: Operation, members: &[Member], ballots: &[Ballot], agree
         .iter()
         .filter_map(|ballot| if let Ballot::Refused(refusal) = ballot { Some(refusal) } else { None })
         .collect();
+    let was_asked = |ballot: &Ballot| matches!(ballot, Ballot::Answered(..) | Ballot::Unanswered(_));
     let is_refused = refusals.len() > ballots.len() - majority;
     let because = match refusals.first() {
         _ if may_have(ballots, agreed, majority) => NoMajority::Unknown,
         Some(refusal) if is_refused => NoMajority::Refused((*refusal).clone()),
-        _ if ballots.iter().any(|ballot| matches!(ballot, Ballot::Unanswered(_)))
-            && operation != Operation::Acquire =>
-        {
+        // What was taken goes back, and what was only looked at has not changed; all else stays done where it was.
+        _ if ballots.iter().any(was_asked) && !matches!(operation, Operation::Acquire | Operation::Owner) => {
             NoMajority::Unknown
         }
         _ => NoMajority::Unavailable,
