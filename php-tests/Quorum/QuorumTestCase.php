@@ -16,7 +16,7 @@ use RedisLease\Tests\Support\Worker;
 use function RedisLease\Tests\Support\eventually;
 
 /**
- * Independent servers that are started once for a class, and mended and emptied before each test. They are looked at
+ * Independent servers that are started once for a class, and mended, set right and emptied before each test. They are looked at
  * behind the extension's back.
  */
 abstract class QuorumTestCase extends TestCase
@@ -51,6 +51,9 @@ abstract class QuorumTestCase extends TestCase
     {
         self::mend();
         foreach (self::$servers as $server) {
+            $server->command('ACL', 'SETUSER', 'default', '+@all');
+            $server->command('CONFIG', 'SET', 'maxmemory', 0);
+            $server->command('REPLICAOF', 'NO', 'ONE');
             $server->flush();
         }
     }
