@@ -128,6 +128,12 @@ abstract class QuorumTestCase extends TestCase
         }
     }
 
+    /** Every node is back, and has answered all that it had been asked. */
+    protected static function drain(Connection $connection): void
+    {
+        eventually(static fn () => array_filter($connection->ping(), is_string(...)) === [], 'all nodes answer', 3.0);
+    }
+
     /** A connection of which every node has answered already. */
     protected function warm(?string $dsn = null, float $connect = self::CONNECT, float $command = self::COMMAND): Connection
     {
@@ -151,13 +157,19 @@ abstract class QuorumTestCase extends TestCase
         return array_map(static fn (RedisServer $server) => $server->command('GET', "lock:$resource"), self::$servers);
     }
 
-    /** @return list<int|null> the fence that each node remembers */
-    protected static function fences(string $resource = 'order:1'): array
+    /**
+     * @param list<int>|null $places of the nodes to ask; null: all
+     * @return array<int, int|null> the fence that each node remembers, by its place
+     */
+    protected static function fences(?array $places = null, string $resource = 'order:1'): array
     {
-        $fence = static fn (?string $stored) => $stored === null ? null : (int) substr($stored, 0, 16);
-        $stored = static fn (RedisServer $server) => $server->command('GET', "lock~{lock:$resource}:fence");
+        $fences = [];
+        foreach ($places ?? array_keys(self::$servers) as $place) {
+            $stored = self::$servers[$place]->command('GET', "lock~{lock:$resource}:fence");
+            $fences[$place] = $stored === null ? null : (int) substr($stored, 0, 16);
+        }
 
-        return array_map($fence, array_map($stored, self::$servers));
+        return $fences;
     }
 
     protected static function setFence(int $place, int $fence, string $resource = 'order:1', string $token = 'earlier'): void

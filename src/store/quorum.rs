@@ -76,8 +76,8 @@ impl Quorum {
         verdict::error(operation, &nodes.members, ballots, agreed, nodes.majority())
     }
 
-    /// Makes a majority hold at least `fence` for this token, where too few of them do. True: they do.
-    fn agree(&self, keys: &Keys, token: &[u8], fence: u64, ttl: Duration, budget: Budget) -> bool {
+    /// Makes a majority hold at least `fence` for this token, where too few of them do.
+    fn agree(&self, keys: &Keys, token: &[u8], fence: u64, ttl: Duration, budget: Budget) -> Result<()> {
         let request = Request::Raise { token, ttl };
         let mut nodes = self.nodes.borrow_mut();
         let majority = nodes.majority();
@@ -88,7 +88,12 @@ impl Quorum {
             tally.is_settled(tally.count(holds))
         };
         let (ballots, _) = nodes.ask(ask, is_decided);
-        ballots.iter().filter(|ballot| holds(ballot)).count() >= majority
+        let agreed = ballots.iter().filter(|ballot| holds(ballot)).count();
+        if agreed >= majority {
+            return Ok(());
+        }
+        // The lock may well be the token's, but with no fence that anybody may be told.
+        Err(verdict::unknown(Operation::Raise, &nodes.members, &ballots))
     }
 
     /// Takes back what a failed attempt got, or may still get: behind it on the same link, so that it comes after.
@@ -129,13 +134,12 @@ impl Store for Quorum {
                 .any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket));
         let highest = grants.iter().map(|(fence, _)| *fence).max().unwrap_or_default();
         if grants.len() >= majority {
-            let has_majority = grants.iter().filter(|(fence, _)| *fence == highest).count() >= majority
-                || self.agree(keys, token, highest, ttl, budget);
-            if has_majority {
-                // The TTL runs from the first of the grants that count.
-                let sent_at = grants.iter().map(|(_, sent_at)| *sent_at).min().unwrap_or_else(Moment::now);
-                return Ok(Claimed { outcome: Outcome::Held(Grant { fence: highest, sent_at }), may_arrive_again });
+            if grants.iter().filter(|(fence, _)| *fence == highest).count() < majority {
+                self.agree(keys, token, highest, ttl, budget)?;
             }
+            // The TTL runs from the first of the grants that count.
+            let sent_at = grants.iter().map(|(_, sent_at)| *sent_at).min().unwrap_or_else(Moment::now);
+            return Ok(Claimed { outcome: Outcome::Held(Grant { fence: highest, sent_at }), may_arrive_again });
         }
         let error = match verdict::contention(&ballots, majority) {
             // A majority may have granted it: only the token's owner can find out, so nothing is taken back.
@@ -183,10 +187,8 @@ impl Store for Quorum {
             }
             _ => highest,
         };
-        if held.iter().filter(|(held, _)| *held >= fence).count() < majority
-            && !self.agree(keys, token, fence, ttl, budget)
-        {
-            return Err(self.error(Operation::Raise, &ballots, 0));
+        if held.iter().filter(|(held, _)| *held >= fence).count() < majority {
+            self.agree(keys, token, fence, ttl, budget)?;
         }
         let sent_at = held.iter().map(|(_, sent_at)| *sent_at).min().unwrap_or_else(Moment::now);
         // A node that lost its copy gets it back, now that a majority has confirmed the lease.

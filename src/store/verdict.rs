@@ -190,15 +190,6 @@ pub fn reason(ballot: &Ballot) -> String {
 
 /// The error of a round in which only `agreed` nodes did what was asked.
 pub fn error(operation: Operation, members: &[Member], ballots: &[Ballot], agreed: usize, majority: usize) -> Error {
-    let agrees = |ballot: &Ballot| match operation {
-        Operation::Acquire => fence(ballot).is_some(),
-        Operation::Release => freed(ballot) == Some(Freed::Ours),
-        Operation::Owner => owner(ballot).is_some(),
-        Operation::ForceRelease => force_freed(ballot).is_some(),
-        _ => matches!(extended(ballot), Some(Extended::Held(_))),
-    };
-    let told = members.iter().zip(ballots).filter(|(_, ballot)| !agrees(ballot));
-    let told = told.map(|(member, ballot)| format!("{}: {}", member.endpoint(), reason(ballot))).collect();
     let refusals: Vec<_> = ballots
         .iter()
         .filter_map(|ballot| if let Ballot::Refused(refusal) = ballot { Some(refusal) } else { None })
@@ -214,5 +205,24 @@ pub fn error(operation: Operation, members: &[Member], ballots: &[Ballot], agree
         }
         _ => NoMajority::Unavailable,
     };
-    Error::NoMajority { operation, because, nodes: NodeReasons { total: members.len(), told } }
+    Error::NoMajority { operation, because, nodes: reasons(operation, members, ballots) }
+}
+
+/// The error of a round after which nobody can say whether a majority has it.
+pub fn unknown(operation: Operation, members: &[Member], ballots: &[Ballot]) -> Error {
+    Error::NoMajority { operation, because: NoMajority::Unknown, nodes: reasons(operation, members, ballots) }
+}
+
+/// Why those nodes that did not do what was asked did not.
+fn reasons(operation: Operation, members: &[Member], ballots: &[Ballot]) -> NodeReasons {
+    let agrees = |ballot: &Ballot| match operation {
+        Operation::Acquire => fence(ballot).is_some(),
+        Operation::Release => freed(ballot) == Some(Freed::Ours),
+        Operation::Owner => owner(ballot).is_some(),
+        Operation::ForceRelease => force_freed(ballot).is_some(),
+        _ => matches!(extended(ballot), Some(Extended::Held(_))),
+    };
+    let told = members.iter().zip(ballots).filter(|(_, ballot)| !agrees(ballot));
+    let told = told.map(|(member, ballot)| format!("{}: {}", member.endpoint(), reason(ballot))).collect();
+    NodeReasons { total: members.len(), told }
 }
