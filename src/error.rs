@@ -145,9 +145,9 @@ impl Error {
     }
 }
 
-/// Refusals of a server that is starting, busy, or no longer the primary.
+/// Refusals of a server that is starting, busy, or no longer the primary; RESTARTED is our own word.
 fn is_passing_code(code: &str) -> bool {
-    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY" | "RESTARTED")
 }
 
 /// What a refusal most likely comes from, to be put behind it.
