@@ -33,6 +33,8 @@ pub struct Member {
     /// The scripts this link has sent in full, a bit for each operation.
     known: u16,
     outage: Outage,
+    /// The latest link failed, and no other has been answered on since.
+    is_away: bool,
     /// How long the latest answer took.
     trip: Duration,
     /// A renewal found that the node holds no copy for this token.
@@ -94,6 +96,7 @@ impl Member {
             identity: None,
             known: 0,
             outage: Outage::default(),
+            is_away: false,
             trip: Duration::MAX,
             missing: None,
             command: Cmd::new(),
@@ -152,6 +155,11 @@ impl Member {
         if self.link.is_some() { None } else { self.outage.reason() }
     }
 
+    /// Whether the node is in nobody's way, as far as is known without asking.
+    pub fn is_there(&mut self) -> bool {
+        !self.is_away && self.left_out().is_none()
+    }
+
     /// Closes the link.
     pub fn close(&mut self) {
         self.drop_link();
@@ -167,6 +175,7 @@ impl Member {
 
     pub(super) fn failed(&mut self, reason: &Reason) {
         self.drop_link();
+        self.is_away = true;
         self.outage.note(reason);
     }
 
@@ -240,6 +249,7 @@ impl Member {
             let now = Moment::now();
             self.trip = now.since(owed.sent_at);
             self.silent_since = now;
+            self.is_away = false;
             self.outage.end();
             if owed.ticket == PROBE {
                 self.identity = Some(Identity::read(&reply, now));

@@ -17,14 +17,23 @@ use crate::{
     error::{Error, Operation, Result},
     net::{Budget, Timeouts, topology},
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
 
 /// Several independent servers.
 pub struct Quorum {
     nodes: RefCell<Nodes>,
     /// For each node what waiting on it needs: a link of its own, so that the rounds are not disturbed.
     lines: Vec<Waiting>,
+    /// How far the wall clocks of others are ahead of ours, in µs, as far as their fences have shown.
+    behind: Cell<u64>,
 }
+
+/// Clocks that differ by more, in µs, are wrong: one of them must not carry all the others away.
+const MOST_BEHIND: u64 = 60_000_000;
 
 type Waiting = (Rc<RefCell<Node>>, Rc<RefCell<Queue>>);
 
@@ -34,7 +43,7 @@ impl Quorum {
         let line = |endpoint| (Rc::new(RefCell::new(Node::new(endpoint))), Rc::default());
         let lines = nodes.endpoints.iter().cloned().map(line).collect();
         let members = nodes.endpoints.into_iter().map(Member::new).collect();
-        Self { nodes: RefCell::new(Nodes::new(members, nodes.restart_guard)), lines }
+        Self { nodes: RefCell::new(Nodes::new(members, nodes.restart_guard)), lines, behind: Cell::default() }
     }
 
     /// The node whose wake list serves this lock: chosen by its name, the next in order while that is away.
@@ -42,8 +51,22 @@ impl Quorum {
         let mut nodes = self.nodes.borrow_mut();
         let count = nodes.members.len();
         let first = usize::from(slot(&keys.lock)) % count;
-        let is_there = |place: &usize| nodes.members.get_mut(*place).is_some_and(|node| node.left_out().is_none());
+        let is_there = |place: &usize| nodes.members.get_mut(*place).is_some_and(Member::is_there);
         (0..count).map(|step| (first + step) % count).find(is_there).unwrap_or(first)
+    }
+
+    /// The least fence for a new grant: the time on the clock that is furthest ahead. On a clock behind, each
+    /// node would count up from what it has seen, and those that missed a grant would differ.
+    fn floor(&self) -> u64 {
+        protocol::floor_after(self.behind.get())
+    }
+
+    /// Learns from a fence that was minted for this floor whether our clock is behind others'.
+    fn learn(&self, fence: u64, floor: u64) {
+        let behind = self.behind.get() + fence.saturating_sub(floor);
+        if behind <= MOST_BEHIND {
+            self.behind.set(behind);
+        }
     }
 
     /// Asks the same of all nodes.
@@ -54,7 +77,7 @@ impl Quorum {
         budget: Budget,
         is_decided: impl Fn(&Tally<'_>) -> bool,
     ) -> (Vec<Ballot>, u64) {
-        let floor = protocol::floor_now();
+        let floor = self.floor();
         let mut nodes = self.nodes.borrow_mut();
         let majority = nodes.majority();
         let ask = |_, ticket| Ask { ticket, request, keys, floor, budget };
@@ -110,7 +133,7 @@ impl Store for Quorum {
         let &Claim { token, ttl, waits, reservation } = claim;
         let mark = keys.mark(token);
         let home = self.home(keys);
-        let floor = protocol::floor_now();
+        let floor = self.floor();
         let majority = self.nodes.borrow().majority();
         // Only the home node reserves for waiters: reservations on several would block each other.
         let queue = |place| (place == home).then_some(Queueing { waits, reservation });
@@ -133,6 +156,7 @@ impl Store for Quorum {
                 .zip(&ballots)
                 .any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket));
         let highest = grants.iter().map(|(fence, _)| *fence).max().unwrap_or_default();
+        self.learn(highest, floor);
         if grants.len() >= majority {
             if grants.iter().filter(|(fence, _)| *fence == highest).count() < majority {
                 self.agree(keys, token, highest, ttl, budget)?;
