@@ -14,7 +14,8 @@ use function RedisLease\Tests\Support\eventually;
  * Processes whose clocks are apart and whose majorities differ take one lock in turn, while nodes hang and are restarted
  * without their data. Whoever holds the lock writes its fence down behind those of its predecessors, within its lease.
  *
- * LEASE_GRANTS says how many grants: 1,000 if not, 10,000 for the figure that is promised. SEED is printed.
+ * LEASE_GRANTS says how many grants: 1,000 if not, 10,000 for the figure that is promised. LEASE_GUARD=0 leaves the
+ * restart guard out, and restarts the nodes far more often: then it should fail. SEED may be given, and is printed.
  */
 final class RisingFencesTest extends QuorumTestCase
 {
@@ -67,12 +68,15 @@ final class RisingFencesTest extends QuorumTestCase
     public function testFencesStrictlyRiseOverThousandsOfGrantsWhoseMajoritiesAndClocksDiffer(): void
     {
         $wanted = (int) (getenv('LEASE_GRANTS') ?: 1_000);
-        [$fences, $raises, $seconds, $counts, $restarts] = $this->run_($wanted, getenv('GUARD') ?: (string) self::GUARD);
+        $guard = getenv('LEASE_GUARD');
+        $seed = (int) (getenv('SEED') ?: random_int(1, 999_999));
+        $run = $this->history($wanted, $guard === false ? self::GUARD : (float) $guard, $seed);
+        [$fences, $raises, $seconds, $counts, $restarts] = $run;
 
         $oneTrip = 1 - $raises / count($fences);
         fwrite(STDERR, sprintf(
-            "\nfences: %d grants by %d processes in %.1f s, %d nodes restarted empty, %.1f %% in one round trip; %s\n",
-            count($fences), count(self::CLOCKS), $seconds, $restarts, 100 * $oneTrip, json_encode($counts),
+            "\nfences: SEED=%d, %d grants by %d processes in %.1f s, %d nodes restarted empty, %.1f %% in one round trip; %s\n",
+            $seed, count($fences), count(self::CLOCKS), $seconds, $restarts, 100 * $oneTrip, json_encode($counts),
         ));
         $last = 0;
         foreach ($fences as $number => $fence) {
@@ -84,9 +88,8 @@ final class RisingFencesTest extends QuorumTestCase
     }
 
     /** @return array{list<int>, int, float, array<string, int>, int} fences in their order, write-backs, seconds, ... */
-    private function run_(int $wanted, string $guard): array
+    private function history(int $wanted, float $guard, int $seed): array
     {
-        $seed = (int) (getenv('SEED') ?: random_int(1, 999_999));
         mt_srand($seed);
         $witness = Janitor::path('.fences');
         $stop = Janitor::path('.stop');
@@ -95,7 +98,7 @@ final class RisingFencesTest extends QuorumTestCase
         $workers = $this->processes(compact('witness', 'stop'), $raised, $seed, $guard);
         $begun = microtime(true);
         array_map(static fn (Worker $worker) => $worker->say(), $workers);
-        $restarts = $this->trouble($witness, $wanted);
+        $restarts = $this->trouble($witness, $wanted, $guard);
         touch($stop);
         $counts = [];
         foreach ($workers as $worker) {
@@ -110,7 +113,7 @@ final class RisingFencesTest extends QuorumTestCase
     }
 
     /** @return list<Worker> */
-    private function processes(array $args, string $raised, int $seed, string $guard): array
+    private function processes(array $args, string $raised, int $seed, float $guard): array
     {
         $library = Janitor::path('.so');
         $source = dirname(__DIR__) . '/Support/wall-clock.c';
@@ -149,16 +152,18 @@ final class RisingFencesTest extends QuorumTestCase
     }
 
     /** Nodes hang, and are restarted without their data, in turn, until there were so many grants. */
-    private function trouble(string $witness, int $wanted): int
+    private function trouble(string $witness, int $wanted, float $guard): int
     {
+        // Redis tells its age in whole seconds: the guard holds for up to one more.
+        $pause = $guard > 0.0 ? $guard + 1.3 : 0.1;
         $restarts = 0;
         $next = microtime(true) + 0.5;
         $hung = null;
-        eventually(function () use ($witness, $wanted, &$restarts, &$next, &$hung): bool {
+        eventually(function () use ($witness, $wanted, $pause, &$restarts, &$next, &$hung): bool {
             clearstatcache();
             $grants = filesize($witness) / 17;
             if (microtime(true) >= $next) {
-                $next = microtime(true) + self::GUARD + 1.5;
+                $next = microtime(true) + $pause;
                 self::$servers[$restarts % self::NODES]->restart(keepData: false);
                 $restarts++;
             }
