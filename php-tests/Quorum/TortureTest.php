@@ -14,7 +14,7 @@ use RedisLease\Tests\torture\Run;
  */
 final class TortureTest extends TestCase
 {
-    private const SECONDS = 6;
+    private const SECONDS = 5;
 
     public function testAQuorumUnderTortureKeepsEveryPromise(): void
     {
