@@ -185,9 +185,9 @@ impl Error {
     }
 }
 
-/// Refusals of a server that is starting, busy, or no longer the primary.
+/// Refusals of a server that is starting, busy, or no longer the primary; RESTARTED is our own word.
 fn is_passing_code(code: &str) -> bool {
-    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY" | "RESTARTED")
 }
 
 fn not_replicated(node: &str, wanted: u32, confirmed: u32, present: u32) -> String {

@@ -12,7 +12,7 @@ use crate::{
     error::Operation,
     net::{
         Reason, Refusal,
-        poll::{self, Interest},
+        poll::{self, Interest, Woken},
     },
 };
 use std::{cell::RefCell, time::Duration};
@@ -84,6 +84,7 @@ impl Nodes {
         let ticket = self.tickets;
         let start = Moment::now();
         let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
+        self.look();
         let mut seats = self.seats(without);
         let mut interests = vec![Interest::NONE; seats.len()];
         let mut grace: Option<Moment> = None;
@@ -129,6 +130,17 @@ impl Nodes {
             }
         }
         wake_by
+    }
+
+    /// Takes up what has arrived since the last round. Above all the end of a link: what is sent on one that a
+    /// server has closed looks as if it might have been executed.
+    fn look(&mut self) {
+        let reading = |member: &Member| Interest { write: false, ..member.interest() };
+        let mut interests: Vec<Interest> = self.members.iter().map(reading).collect();
+        if let Ok(Woken::Ready) = poll::sleep_until_ready(&mut interests, Moment::now()) {
+            let ready = self.members.iter_mut().zip(&interests).filter(|(_, interest)| interest.read);
+            ready.for_each(|(member, _)| member.refresh());
+        }
     }
 
     /// Awaits for a moment what is still owed. A server that finds us gone when it answers reads no further, and
