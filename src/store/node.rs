@@ -7,7 +7,7 @@ use super::{outage::Outage, script::Form};
 use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
-    net::{Budget, Fault, Link, Reason, Refusal, Reply, dsn::Endpoint},
+    net::{Budget, Fault, Link, Reason, Refusal, Reply, dsn::Endpoint, poll},
 };
 use rand::{TryRng, rngs::SysRng};
 use redis::Cmd;
@@ -130,10 +130,9 @@ impl Node {
                 // One sending went unanswered: only an answer to another resolves it.
                 (_, Some(_)) => {}
             }
-            if pause >= budget.end.remaining() {
+            if pause >= budget.end.remaining() || !poll::pause(jittered(pause)) {
                 return Err(self.unknown(operation, unanswered.unwrap_or(Reason::TimedOut)));
             }
-            std::thread::sleep(jittered(pause));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
