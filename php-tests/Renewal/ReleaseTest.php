@@ -123,9 +123,44 @@ final class ReleaseTest extends RenewalTestCase
         $monitor->close();
     }
 
-    /** The renewal's answer is held back: the release does not wait for it longer than its own time-outs allow. */
-    public function testAReleaseDoesNotWaitLongForARenewalThatIsNotAnswered(): void
+    /** The server's answers take their time: one to a renewal is awaited before the release is sent. */
+    public function testNoReleaseIsSentWhileARenewalIsUnderWay(): void
     {
+        $late = 0.09;
+        $proxy = FaultProxy::start(self::$server);
+        $worker = self::renewing(<<<'PHP'
+            $lock = $new('order:1', 1.0, false, new Connection($args['proxy'], 5.0, 5.0));
+            for (;;) {
+                $lock->acquire();
+                say('held');
+                hear();
+                $start = $now();
+                $lock->release();
+                say($now() - $start);
+            }
+            PHP, ['proxy' => $proxy->dsn()]);
+        $monitor = Monitor::start(self::$server);
+        $proxy->delay(0.0, $late);
+        for ($round = 1; ; $round++) {
+            $worker->hear();
+            $monitor->commands();
+            eventually(static fn () => self::renewals($monitor) > 0, 'a renewal is under way');
+            $worker->say();
+            // Its own answer, and what was left until the renewal's.
+            if ($worker->hear() > $late + 0.01) {
+                break;
+            }
+            self::assertLessThan(8, $round, 'no release waited for the renewal');
+        }
+        self::assertLessThan(8, $round);
+        $worker->kill();
+        $monitor->close();
+    }
+
+    /** The renewal's answer is held back: the release does not wait for it longer than its own time-outs allow, and breaks it off. */
+    public function testAReleaseDoesNotWaitLongForARenewalThatIsNotAnsweredNorLetsItTryAgain(): void
+    {
+        $monitor = Monitor::start(self::$server);
         $proxy = FaultProxy::start(self::$server);
         $worker = self::renewing(<<<'PHP'
             $near = new Connection($args['proxy'], 2.0, 2.0);
@@ -139,6 +174,7 @@ final class ReleaseTest extends RenewalTestCase
             $waited = $delay();
             $released = $lock->release();
             say([$released, $now() - $start - ($delay() - $waited)]);
+            hear();
             PHP, ['proxy' => $proxy->dsn()]);
         $worker->hear();
         // Its own connection, and with it the thread's, which is opened at the first renewal.
@@ -150,7 +186,13 @@ final class ReleaseTest extends RenewalTestCase
         [$released, $seconds] = $worker->hear();
         self::assertTrue($released);
         self::assertLessThan(0.5, $seconds);
+        // By then its time-out would have had it sent again.
+        usleep(1_200_000);
+        $order = array_column(self::scripts($monitor), 0);
+        self::assertSame('release', end($order), implode(' ', $order));
+        $worker->say();
         $worker->finish();
+        $monitor->close();
         self::assertNull(self::stored('order:1'));
     }
 }
