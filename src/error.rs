@@ -74,6 +74,9 @@ pub enum Error {
     /// The host's code (a PHP signal handler, a time limit) ended the wait.
     #[error("the wait was interrupted")]
     Interrupted,
+    /// The thread that renews leases could not be started.
+    #[error("the thread for automatic renewal cannot be started: {0}")]
+    Thread(String),
     /// The system gave no random bytes for a token.
     #[error("no random bytes from the system: {0}")]
     Entropy(String),

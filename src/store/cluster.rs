@@ -15,6 +15,7 @@ use crate::{
     net::{
         Budget, Reason, Refusal, Reply, Timeouts,
         dsn::{Address, Endpoint},
+        poll,
     },
 };
 use redis::{Cmd, Value};
@@ -117,8 +118,11 @@ impl Servers for Cluster {
                 Err(error) => error,
             };
             // What is owed to a lease is tried again; an acquire has its wait for that.
-            if is_moving(&error) && !operation.can_be_put_off() && pause < budget.end.remaining() {
-                std::thread::sleep(jittered(pause));
+            if is_moving(&error)
+                && !operation.can_be_put_off()
+                && pause < budget.end.remaining()
+                && poll::pause(jittered(pause))
+            {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 server = self.owner(keys, budget);
                 continue;

@@ -10,6 +10,7 @@ use crate::{
     net::{
         Budget, Fault, Link, Reason, Refusal, Reply,
         dsn::Endpoint,
+        poll,
         sentinel::Sentinels,
         topology::{Replicas, Watched},
     },
@@ -180,10 +181,9 @@ impl Node {
                 // One sending went unanswered: only an answer to another resolves it.
                 (_, Some(_)) => {}
             }
-            if pause >= budget.end.remaining() {
+            if pause >= budget.end.remaining() || !poll::pause(jittered(pause)) {
                 return Err(self.unknown(operation, unanswered.unwrap_or(Reason::TimedOut)));
             }
-            std::thread::sleep(jittered(pause));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

@@ -109,8 +109,8 @@ impl Nodes {
             }
             let until = wake_by.min(Moment::now() + LONGEST_SLEEP);
             if poll::sleep_until_ready(&mut interests, until).is_err() {
-                // Whatever it was, each socket tells for itself.
-                interests.iter_mut().for_each(|interest| interest.read = true);
+                // Cancelled.
+                break;
             }
         }
         (seats.iter_mut().map(Seat::close).collect(), ticket)
