@@ -1,10 +1,11 @@
 //! The renewal thread as Rust code sees it, with many threads at it and without PHP: for a thread sanitizer
 //! to watch. `php-tests/Renewal/` tests what it does for PHP.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use redis_lease::{
     clock::Moment,
+    error::Error,
     host::Unattended,
     lease::{Auto, Lock, Loss},
     net::Timeouts,
@@ -118,7 +119,12 @@ fn many_threads_keep_leases_and_give_them_back() {
                     };
                     let keys = Keys::new(b"lock:", format!("{number}:{cycle}").as_bytes());
                     let lock = Lock::new(store.clone(), keys, ttl, TIMEOUTS, Some(auto));
-                    assert!(lock.acquire(Duration::ZERO, &Unattended).unwrap());
+                    match lock.acquire(Duration::ZERO, &Unattended) {
+                        Ok(true) => {}
+                        // On a busy machine an answer may come later than so short a lease is valid.
+                        Err(Error::Late) => continue,
+                        other => panic!("{number}:{cycle}: {other:?}"),
+                    }
                     for _ in 0..(number + cycle) % 30 {
                         held.fetch_add(usize::from(lock.is_held() && lock.loss().is_none()), Ordering::Relaxed);
                         thread::sleep(MILLI);
