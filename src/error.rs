@@ -120,6 +120,11 @@ impl Operation {
         self != Self::ForceRelease
     }
 
+    /// Whether of several nodes each is asked and waited for, also one that has just been silent.
+    pub fn is_for_all(self) -> bool {
+        matches!(self, Self::ForceRelease | Self::Ping)
+    }
+
     /// Whether nothing is lost when a server that has just been silent is left alone for a moment. What is
     /// owed to a lease that may be ours is always tried.
     pub fn can_be_put_off(self) -> bool {

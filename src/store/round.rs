@@ -66,7 +66,8 @@ impl Nodes {
         let ticket = self.tickets;
         let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
         self.look();
-        let mut seats = self.seats();
+        let spares = !asks.iter().any(|ask| ask.request.operation().is_for_all());
+        let mut seats = self.seats(spares);
         let start = Moment::now();
         let mut grace: Option<Moment> = None;
         let mut interests = vec![Interest::NONE; seats.len()];
@@ -119,11 +120,12 @@ impl Nodes {
         }
     }
 
-    /// A part for each node: an empty one for who is slow or was silent just now, if a majority is left.
-    fn seats(&mut self) -> Vec<Seat> {
+    /// A part for each node: where some may be spared, an empty one for who is slow or was silent just now, if
+    /// a majority is left.
+    fn seats(&mut self, spares: bool) -> Vec<Seat> {
         let left_out: Vec<Option<Reason>> = self.members.iter_mut().map(Member::left_out).collect();
         let in_reach = left_out.iter().filter(|reason| reason.is_none()).count();
-        let is_enough = in_reach >= self.majority();
+        let is_enough = spares && in_reach >= self.majority();
         let seat = |reason: Option<Reason>| match reason {
             Some(reason) if is_enough => Seat::empty(reason),
             _ => Seat::new(),
