@@ -92,6 +92,11 @@ final class RedisServer
         return $this->pid ?? throw new RuntimeException('this server does not run');
     }
 
+    public function isRunning(): bool
+    {
+        return $this->pid !== null;
+    }
+
     /** The DSN of the unix socket, with the password if there is one and any further parameters. */
     public function dsn(array $parameters = []): string
     {

@@ -21,6 +21,8 @@ pub struct Endpoint {
     pub database: u32,
     /// Whom to trust and who we are, if TLS is asked for.
     pub tls: Option<TlsFiles>,
+    /// Whether to speak RESP3, the protocol since Redis 6, instead of RESP2.
+    pub resp3: bool,
 }
 
 /// The files of a TLS session; all are read at connect.
@@ -86,10 +88,18 @@ pub fn parse(dsn: &str) -> Result<Endpoint, DsnError> {
         })?;
     let tls = match (is_unix, is_tls) {
         (true, _) => check_unix(&url).map(|()| None)?,
-        (false, false) => check_tcp(&url, &[]).map(|()| None)?,
-        (false, true) => check_tcp(&url, &["ca", "cert", "key"]).and_then(|()| tls_files(&url).map(Some))?,
+        (false, false) => check_tcp(&url, &["protocol"]).map(|()| None)?,
+        (false, true) => {
+            check_tcp(&url, &["ca", "cert", "key", "protocol"]).and_then(|()| tls_files(&url).map(Some))?
+        }
     };
     let query = url.query().map(str::to_owned);
+    let resp3 = match parameter(query.as_deref(), "protocol").as_deref() {
+        None if !query.as_deref().unwrap_or_default().contains("protocol") => false,
+        Some("2") => false,
+        Some("3") => true,
+        _ => return Err(malformed("a protocol that is neither 2 nor 3")),
+    };
     let info = url.into_connection_info().map_err(|error| malformed(format!("an error: {error}")))?;
     let address = match info.addr() {
         ConnectionAddr::Tcp(host, port) => Address::Tcp(host.clone(), *port),
@@ -104,6 +114,7 @@ pub fn parse(dsn: &str) -> Result<Endpoint, DsnError> {
         username: written("user").or_else(|| login.username().map(str::to_owned)),
         password: written("pass").or_else(|| login.password().map(str::to_owned)),
         tls,
+        resp3,
         database: u32::try_from(login.db()).map_err(|_| malformed("a negative database number"))?,
     })
 }
@@ -184,7 +195,7 @@ fn check_unix(url: &Url) -> Result<(), DsnError> {
     if url.path().trim_matches('/').is_empty() {
         return Err(malformed("no path: unix:///path was expected"));
     }
-    check_query(url, &["db", "user", "pass"])?;
+    check_query(url, &["db", "user", "pass", "protocol"])?;
     let value = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value);
     match value("db") {
         Some(number) if number.is_empty() => return Err(malformed("a database that is not a number from 0 to 999999")),
@@ -272,6 +283,12 @@ mod tests {
     }
 
     #[test]
+    fn the_protocol_is_chosen_in_the_query() {
+        assert!(!parse("redis://h?protocol=2").unwrap().resp3);
+        assert!(parse("rediss://h?ca=/x&protocol=3").unwrap().resp3 && parse("unix:///s?protocol=3").unwrap().resp3);
+    }
+
+    #[test]
     fn every_printable_password_survives_percent_encoding() {
         let password: String = (' '..='~').collect();
         let escaped: String = password.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -320,6 +337,9 @@ mod tests {
             "unix:///s?db",
             "redis://h/1000000",
             "redis://h\u{7}",
+            "redis://h?protocol=1",
+            "redis://h?protocol",
+            "unix:///s?protocol=",
         ];
         for dsn in bad {
             let error = parse(dsn).expect_err(dsn).to_string();

@@ -45,6 +45,8 @@ struct Greeting {
     answers: usize,
 }
 
+/// How our connections are called in the server's list of clients.
+const CLIENT_NAME: &str = concat!("redis_lease-", env!("CARGO_PKG_VERSION"));
 /// How long after an error a server may take to hang up.
 const HANG_UP: Duration = Duration::from_millis(5);
 
@@ -236,6 +238,8 @@ impl Link {
         {
             match self.take_reply()? {
                 None => return Ok(()),
+                // The last answer is the one to our name, which is for people and may be refused.
+                Some(_) if answers == 1 => self.greeted(0),
                 Some(Err(refusal)) if refusal.code == "ERR" && self.is_hung_up() => {
                     return Err(Reason::TurnedAway(refusal));
                 }
@@ -348,9 +352,13 @@ impl Greeting {
         if endpoint.database != 0 {
             greeting.add(redis::cmd("SELECT").arg(endpoint.database));
         }
+        if endpoint.resp3 {
+            greeting.add(redis::cmd("HELLO").arg(3));
+        }
         if greeting.answers == 0 {
             greeting.add(&redis::cmd("PING"));
         }
+        greeting.add(redis::cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME));
         greeting
     }
 

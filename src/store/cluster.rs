@@ -15,6 +15,7 @@ use crate::{
     net::{
         Budget, Refusal, Reply, Timeouts,
         dsn::{Address, Endpoint},
+        poll,
     },
 };
 use redis::{Cmd, Value};
@@ -137,7 +138,9 @@ impl Servers for Cluster {
                 None
             } else {
                 if is_stuck {
-                    std::thread::sleep(jittered(pause));
+                    if !poll::pause(jittered(pause)) {
+                        return Err(unanswered.unwrap_or(error));
+                    }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     turns = 0;
                 }

@@ -37,6 +37,13 @@ use crate::{
 };
 use std::time::Duration;
 
+/// Computes what the first renewal would: a fork must not find another thread at it, half done for ever.
+pub fn prepare_renewal() {
+    script::RENEW.digest();
+    script::RAISE.digest();
+    script::ACQUIRE.digest();
+}
+
 /// Where locks are kept: one server, or several independent ones, behind the same questions.
 pub trait Store {
     /// Takes the lock, or says who is in the way. Asking again with the same token changes nothing.

@@ -12,7 +12,7 @@ use crate::{
     error::Operation,
     net::{
         Reason, Refusal,
-        poll::{self, Interest},
+        poll::{self, Interest, Woken},
     },
 };
 use std::{cell::RefCell, time::Duration};
@@ -60,6 +60,12 @@ impl Nodes {
         self.members.iter_mut().for_each(Member::close);
     }
 
+    /// Whether the node at this place may take what is new to it: a refill is a grant, too.
+    pub fn may_grant(&self, member: &Member) -> bool {
+        let age = member.identity().and_then(|identity| identity.started);
+        self.restart_guard.is_zero() || age.is_some_and(|age| age.now() >= self.restart_guard)
+    }
+
     /// The number of nodes that decides.
     pub fn majority(&self) -> usize {
         self.members.len() / 2 + 1
@@ -78,6 +84,7 @@ impl Nodes {
         let ticket = self.tickets;
         let start = Moment::now();
         let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
+        self.look();
         let mut seats = self.seats(without);
         let mut interests = vec![Interest::NONE; seats.len()];
         let mut grace: Option<Moment> = None;
@@ -102,8 +109,8 @@ impl Nodes {
             }
             let until = wake_by.min(Moment::now() + LONGEST_SLEEP);
             if poll::sleep_until_ready(&mut interests, until).is_err() {
-                // Whatever it was, each socket tells for itself.
-                interests.iter_mut().for_each(|interest| interest.read = true);
+                // Cancelled.
+                break;
             }
         }
         (seats.iter_mut().map(Seat::close).collect(), ticket)
@@ -123,6 +130,17 @@ impl Nodes {
             }
         }
         wake_by
+    }
+
+    /// Takes up what has arrived since the last round. Above all the end of a link: what is sent on one that a
+    /// server has closed looks as if it might have been executed.
+    fn look(&mut self) {
+        let reading = |member: &Member| Interest { write: false, ..member.interest() };
+        let mut interests: Vec<Interest> = self.members.iter().map(reading).collect();
+        if let Ok(Woken::Ready) = poll::sleep_until_ready(&mut interests, Moment::now()) {
+            let ready = self.members.iter_mut().zip(&interests).filter(|(_, interest)| interest.read);
+            ready.for_each(|(member, _)| member.refresh());
+        }
     }
 
     /// Awaits for a moment what is still owed. A server that finds us gone when it answers reads no further, and
