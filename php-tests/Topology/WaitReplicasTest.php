@@ -51,7 +51,10 @@ final class WaitReplicasTest extends TestCase
         $lock = self::lock(self::$primary->tcpDsn() . '?wait_replicas=1');
         self::$replica->pause();
         try {
-            $this->assertGivenBack($lock, self::$primary);
+            // An idle server ends a WAIT early or late, as it happens.
+            for ($i = 0; $i < 5; $i++) {
+                $this->assertGivenBack($lock, self::$primary);
+            }
         } finally {
             self::$replica->resume();
         }
