@@ -144,6 +144,15 @@ final class RedisServer
         $this->command('FLUSHALL');
     }
 
+    /** Until this empty server has so many replicas, and each has confirmed what was written. */
+    public function awaitReplicas(int $count): void
+    {
+        // That is written on a cluster's server too, whatever its slots.
+        $this->command('FLUSHALL');
+        $confirm = fn () => count($this->command('ROLE')[2]) === $count && $this->command('WAIT', $count, 1) === $count;
+        eventually($confirm, "the server has $count replicas", 30.0);
+    }
+
     public function stop(): void
     {
         if ($this->pid !== null) {
