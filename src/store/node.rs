@@ -195,6 +195,28 @@ impl Node {
         }
     }
 
+    /// Runs several commands in one round trip, where that succeeds at once: the answers, and when the commands had
+    /// been sent. None: each is to be run by itself, which changes nothing where it has been executed.
+    pub fn run_together(&mut self, encode: &[Encode<'_>], budget: Budget) -> Option<(Vec<Reply>, Moment)> {
+        if self.outage.reason().is_some() || self.keep_or_connect(budget).is_err() {
+            return None;
+        }
+        let link = self.link.as_mut()?;
+        for encode in encode {
+            encode(Form::Digest, &mut self.command);
+            link.queue(&self.command);
+        }
+        let sent_at = Moment::now();
+        match link.exchange_queued(encode.len(), budget.command_by()) {
+            Ok(replies) => replies.into_iter().collect::<std::result::Result<_, _>>().ok().map(|all| (all, sent_at)),
+            Err(reason) => {
+                self.outage.note(&reason);
+                self.link = None;
+                None
+            }
+        }
+    }
+
     /// Sends a command once, on the link at hand or a new one.
     fn send(&mut self, encode: Encode<'_>, budget: Budget) -> Sending {
         let kept = match self.keep_or_connect(budget) {
