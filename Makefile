@@ -3,7 +3,7 @@
 # CARGO_TARGET_DIR where cargo builds, and DESTDIR where an installation is staged.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test torture test-zts bench lint install uninstall clean
+.PHONY: help build demo test torture model test-zts bench lint install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -12,7 +12,7 @@ build: ## the extension, target/release/libredis_lease.so
 	@tools/setup build
 	@tools/build
 
-demo: ## one item, 50 buyers: without a lock, then with it
+demo: ## one item, 50 buyers: without a lock, then with it; then a worker that writes too late
 	@tools/setup demo
 	@tools/build
 	@tools/demo
@@ -22,10 +22,14 @@ test: ## cargo tests, loading cost, valgrind, PHPUnit; all against servers of th
 	@tools/build
 	@tools/test
 
-torture: ## workers, server and network that fail at random, for SECONDS=60, with SEED if given
+torture: ## workers, server and network that fail at random, for SECONDS=60, with SEED, QUORUM=3 or 5 if given
 	@tools/setup test
 	@tools/build
 	@tools/torture
+
+model: ## the quorum's protocol, every state of it within large bounds (minutes)
+	@tools/setup build
+	@tools/model
 
 test-zts: ## PHPUnit on a PHP with thread safety, built from Debian's source once (five minutes)
 	@tools/setup test

@@ -10,7 +10,7 @@
 
 declare(strict_types=1);
 
-use RedisLease\Bench\{Contended, Contest, Far, HandOff, Instructions, Loaded, Machine, Mishaps, Uncontended};
+use RedisLease\Bench\{Contended, Contest, Far, HandOff, Instructions, Loaded, Machine, Mishaps, Quorum, Uncontended};
 
 require __DIR__ . '/autoload.php';
 
@@ -33,6 +33,7 @@ $all = [
     'loaded' => Loaded::class,
     'far' => Far::class,
     'mishaps' => Mishaps::class,
+    'quorum' => Quorum::class,
 ];
 foreach ($parts === [] ? array_keys($all) : $parts as $part) {
     (new $all[$part]($contest))->run();

@@ -14,6 +14,7 @@ declare(strict_types=1);
 
 require __DIR__ . '/support/Shop.php';
 require __DIR__ . '/support/Crowd.php';
+require __DIR__ . '/support/Terminal.php';
 require __DIR__ . '/support/Report.php';
 
 const BUYERS = 50;
@@ -71,7 +72,7 @@ $sale = static function (Closure $buyer): array {
     }
 };
 
-$report = new Report(STDOUT);
+$report = new Report(new Terminal(STDOUT));
 $report->opening(BUYERS, Shop::PAYMENT_SECONDS);
 
 [$answers, $stock] = $sale($withoutLock);

@@ -18,6 +18,7 @@ spl_autoload_register(static function (string $class): void {
 });
 
 require_once __DIR__ . '/Support/wait.php';
+require_once dirname(__DIR__) . '/bridge/autoload.php';
 
 $refuse = static function (string $why): never {
     fwrite(STDERR, "The tests cannot run: $why\n");

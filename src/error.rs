@@ -44,6 +44,30 @@ pub enum Error {
         /// What it said.
         refusal: Refusal,
     },
+    /// Too few of several nodes agreed.
+    #[error("{operation} found no majority of the {} nodes: {}", nodes.total, nodes.told.join("; "))]
+    NoMajority {
+        /// What was asked for.
+        operation: Operation,
+        /// What that means.
+        because: NoMajority,
+        /// What each node that did not agree said.
+        nodes: NodeReasons,
+        /// Whether a command that takes the lock on one of them may still arrive.
+        may_arrive_again: bool,
+    },
+    /// Too few replicas confirmed a grant, so it was given back.
+    #[error("{}", not_replicated(node, *wanted, *confirmed, *present))]
+    NotReplicated {
+        /// The server's address.
+        node: String,
+        /// How many replicas had to confirm it.
+        wanted: u32,
+        /// How many did in time.
+        confirmed: u32,
+        /// How many the server has.
+        present: u32,
+    },
     /// The lease was granted, but the answer came when it could no longer be relied on; it was given back.
     #[error("the answer took longer than the lease is valid, so the lease was given back")]
     Late,
@@ -64,6 +88,26 @@ impl From<Interrupted> for Error {
     }
 }
 
+/// Why there was no majority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoMajority {
+    /// Too few nodes could be reached; what was taken on the others went back.
+    Unavailable,
+    /// A majority may have done it: too many answers are missing.
+    Unknown,
+    /// Too many nodes refused; the first refusal.
+    Refused(Refusal),
+}
+
+/// What several nodes said.
+#[derive(Debug)]
+pub struct NodeReasons {
+    /// How many nodes there are.
+    pub total: usize,
+    /// `address: reason`, for each that did not agree.
+    pub told: Vec<String>,
+}
+
 /// What the store was asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -77,6 +121,14 @@ pub enum Operation {
     Owner,
     /// Remove whoever's lock it is.
     ForceRelease,
+    /// Make the nodes agree on a fence.
+    Raise,
+    /// Have replicas confirm a grant.
+    Replicate,
+    /// Say which server of a cluster owns what.
+    Slots,
+    /// Give a sign of life.
+    Ping,
     /// Pass a reservation on.
     GiveBack,
     /// End a wait on the server.
@@ -92,32 +144,66 @@ impl Operation {
     /// Whether nothing is lost when a server that has just been silent is left alone for a moment. What is
     /// owed to a lease that may be ours is always tried.
     pub fn can_be_put_off(self) -> bool {
-        matches!(self, Self::Acquire | Self::Owner)
+        matches!(self, Self::Acquire | Self::Owner | Self::Slots)
     }
 }
 
 impl Error {
     /// Whether the command may have been executed.
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Unknown { .. })
+        matches!(self, Self::Unknown { .. } | Self::NoMajority { because: NoMajority::Unknown, .. })
+    }
+
+    /// Whether a claim failed on too many of several nodes, and went back where it had succeeded.
+    pub fn was_given_back(&self) -> bool {
+        matches!(self, Self::NoMajority { because, .. } if *because != NoMajority::Unknown)
+    }
+
+    /// The same, of a claim that may still arrive at a node.
+    pub fn owed(self) -> Self {
+        match self {
+            Self::NoMajority { operation, because, nodes, .. } => {
+                Self::NoMajority { operation, because, nodes, may_arrive_again: true }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a claim may still arrive somewhere, so that its token must be released for good.
+    pub fn may_arrive_again(&self) -> bool {
+        self.is_unknown() || matches!(self, Self::NoMajority { may_arrive_again: true, .. })
     }
 
     /// Whether the fault may pass by itself, so that a wait goes on through it.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Refused { refusal, .. } => is_passing_code(&refusal.code),
-            Self::Unavailable { .. } | Self::Unknown { .. } | Self::Late => true,
+            Self::Refused { refusal, .. } | Self::NoMajority { because: NoMajority::Refused(refusal), .. } => {
+                is_passing_code(&refusal.code)
+            }
+            // A server that has too few replicas is set up otherwise than the DSN says: waiting does not help.
+            Self::NotReplicated { wanted, present, .. } => present >= wanted,
+            Self::Unavailable { .. } | Self::Unknown { .. } | Self::NoMajority { .. } | Self::Late => true,
             _ => false,
         }
     }
 }
 
-/// Refusals of a server that is starting, busy, or no longer the primary.
+/// Refusals of a server that is starting, busy, or no longer the primary; RESTARTED is our own word.
 fn is_passing_code(code: &str) -> bool {
-    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY" | "RESTARTED")
 }
 
-fn hint(refusal: &Refusal) -> &'static str {
+fn not_replicated(node: &str, wanted: u32, confirmed: u32, present: u32) -> String {
+    if present < wanted {
+        return format!("wait_replicas={wanted} cannot be met: Redis at {node} has {present} replicas");
+    }
+    format!(
+        "{confirmed} of the {wanted} replicas that wait_replicas asks for confirmed the grant at {node}, so it was given back"
+    )
+}
+
+/// What a refusal most likely comes from, to be put behind it.
+pub fn hint(refusal: &Refusal) -> &'static str {
     match refusal.code.as_str() {
         "WRONGTYPE" => " (another program uses the key for something else)",
         "OOM" => " (Redis has reached maxmemory)",
@@ -138,6 +224,10 @@ impl std::fmt::Display for Operation {
             Self::Release => "release",
             Self::Owner => "owner",
             Self::ForceRelease => "forceRelease",
+            Self::Raise => "raising the fence",
+            Self::Replicate => "waiting for replicas",
+            Self::Slots => "asking for the cluster's slots",
+            Self::Ping => "ping",
             Self::Unblock => "ending a wait",
             Self::GiveBack => "giving a reservation back",
         })

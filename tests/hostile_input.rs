@@ -8,6 +8,7 @@ use redis_lease::{
     net::{
         dsn,
         reply::{self, Front},
+        topology,
     },
     store::{Keys, slot},
 };
@@ -88,7 +89,9 @@ fn no_dsn_panics_and_none_shows_its_password() {
     ];
     cases("dsn", 300_000, |dice| {
         let bytes = dice.bytes(&pieces, 12);
-        let _ = dsn::parse(&String::from_utf8_lossy(&bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        let _ = dsn::parse(&text);
+        let _ = topology::parse(&text);
         // A secret in the middle of anything is never repeated.
         let around = String::from_utf8_lossy(&dice.bytes(&pieces, 6)).into_owned();
         let text = format!("redis://:s3cr3t{around}@h/0");

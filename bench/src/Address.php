@@ -6,11 +6,17 @@ namespace RedisLease\Bench;
 
 use Redis;
 
-/** Where the server is: "HOST:PORT", or the path of a unix socket. */
-final class Address
+/** Where the server is: "HOST:PORT", or the path of a unix socket; several are separated by commas. */
+class Address
 {
     public function __construct(public readonly string $text)
     {
+    }
+
+    /** @return list<self> one for each server */
+    public function nodes(): array
+    {
+        return array_map(static fn (string $text) => new self($text), explode(',', $this->text));
     }
 
     public function isUnix(): bool

@@ -3,35 +3,25 @@
 declare(strict_types=1);
 
 /**
- * Prints what happened, in 80 columns; in colour only on a terminal.
+ * Prints what happened in the sale, in 80 columns.
  */
 final class Report
 {
     private const COLUMNS = 3;
 
-    private const BOLD = '1';
-    private const RED = '31';
-    private const GREEN = '32';
-
-    private readonly bool $colour;
-
-    /** @param resource $out */
-    public function __construct(private $out)
+    public function __construct(private readonly Terminal $terminal)
     {
-        $this->colour = stream_isatty($out) && getenv('NO_COLOR') === false;
     }
 
     public function opening(int $buyers, float $payment): void
     {
-        $this->line("One item in stock, $buyers buyers at the same instant, each a process of its own.");
-        $this->line(sprintf('Taking the payment lasts %d ms.', $payment * 1000));
+        $this->terminal->line("One item in stock, $buyers buyers at the same instant, each a process of its own.");
+        $this->terminal->line(sprintf('Taking the payment lasts %d ms.', $payment * 1000));
     }
 
     public function heading(string $title, string $steps): void
     {
-        $this->line('');
-        $this->line($this->paint(self::BOLD, $title));
-        $this->line("  $steps");
+        $this->terminal->heading($title, $steps);
     }
 
     /**
@@ -47,19 +37,19 @@ final class Report
             // An exception's text is too long for a cell; the counts below show it.
             $word = strlen($outcome) > 9 ? 'error' : $outcome;
             $cell = sprintf('%2d %-9s %6.1f ms', $buyer, $word, $seconds * 1000);
-            $cells[] = $outcome === 'bought' ? $this->paint(self::GREEN, $cell) : $cell;
+            $cells[] = $outcome === 'bought' ? $this->terminal->paint(Terminal::GREEN, $cell) : $cell;
         }
 
         $rows = (int) ceil(count($cells) / self::COLUMNS);
-        $this->line('');
+        $this->terminal->line('');
         for ($row = 0; $row < $rows; $row++) {
             $columns = array_filter(array_map(
                 static fn (int $column): ?string => $cells[$column * $rows + $row] ?? null,
                 range(0, self::COLUMNS - 1),
             ));
-            $this->line('  ' . implode('   ', $columns));
+            $this->terminal->line('  ' . implode('   ', $columns));
         }
-        $this->line('');
+        $this->terminal->line('');
     }
 
     /** @param array<int, array{outcome: string, seconds: float}> $answers */
@@ -73,20 +63,10 @@ final class Report
             $outcomes,
         );
         $verdict = match (true) {
-            $stock < 0 => $this->paint(self::RED, sprintf('Oversold: %d paid for an item that is not there.', -$stock)),
-            $outcomes['bought'] === 1 => $this->paint(self::GREEN, 'Exactly one sale.'),
-            default => $this->paint(self::RED, 'No sale.'),
+            $stock < 0 => $this->terminal->paint(Terminal::RED, sprintf('Oversold: %d paid for an item that is not there.', -$stock)),
+            $outcomes['bought'] === 1 => $this->terminal->paint(Terminal::GREEN, 'Exactly one sale.'),
+            default => $this->terminal->paint(Terminal::RED, 'No sale.'),
         };
-        $this->line('  ' . implode(', ', $counts) . ". Stock is now $stock. $verdict");
-    }
-
-    private function paint(string $code, string $text): string
-    {
-        return $this->colour ? "\e[{$code}m$text\e[0m" : $text;
-    }
-
-    private function line(string $text): void
-    {
-        fwrite($this->out, "$text\n");
+        $this->terminal->line('  ' . implode(', ', $counts) . ". Stock is now $stock. $verdict");
     }
 }

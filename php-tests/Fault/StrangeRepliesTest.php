@@ -148,7 +148,7 @@ final class StrangeRepliesTest extends TestCase
                 for (;;) {
                     \$client = stream_socket_accept(\$listener, 60.0);
                     fread(\$client, 8192);
-                    fwrite(\$client, "+PONG\\r\\n");
+                    fwrite(\$client, "+PONG\\r\\n+OK\\r\\n");
                     fread(\$client, 8192);
                     fwrite(\$client, '+');
                     do {
@@ -175,8 +175,9 @@ final class StrangeRepliesTest extends TestCase
             $listener = stream_socket_server('unix://' . $args['socket']);
             say('listening');
             $client = stream_socket_accept($listener, 60.0);
-            while (fread($client, 8192) !== '') {
-                foreach (str_split(":1234567890\r\n") as $byte) {
+            while (($commands = fread($client, 8192)) !== '') {
+                $count = preg_match_all('/^\*/m', $commands);
+                foreach (str_split(str_repeat(":1234567890\r\n", $count)) as $byte) {
                     fwrite($client, $byte);
                     usleep(300);
                 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Support;
 
-/** Answers every command but PING, on any number of connections, with the same bytes of the test's choice. */
+/** Answers every command but those of the log-in, on any number of connections, with the same bytes of the test's choice. */
 final class FakeServer
 {
     private const SNIPPET = <<<'PHP'
@@ -27,7 +27,8 @@ final class FakeServer
                     for ($word = (int) substr($line, 1); $word > 0; $word--) {
                         $words[] = rtrim(stream_get_contents($stream, (int) substr(fgets($stream), 1) + 2));
                     }
-                    fwrite($stream, $words === ['PING'] ? "+PONG\r\n" : file_get_contents($args['reply']));
+                    $isLogIn = in_array($words[0], ['PING', 'CLIENT'], true);
+                    fwrite($stream, $isLogIn ? "+OK\r\n" : file_get_contents($args['reply']));
                 }
             }
         }

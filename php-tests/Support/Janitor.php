@@ -50,6 +50,16 @@ final class Janitor
         return $path;
     }
 
+    /** A directory that a server which runs as this user, and not as us, can use. */
+    public static function directoryOf(string $user, string $suffix): string
+    {
+        $path = self::directory($suffix);
+        chmod(self::$scratch, 0711);
+        chown($path, $user);
+
+        return $path;
+    }
+
     public static function watch(int $pid): void
     {
         self::start();

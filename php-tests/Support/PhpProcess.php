@@ -38,12 +38,13 @@ final class PhpProcess
      * The start of a command line.
      *
      * @param array<string, string> $ini
+     * @param bool $phpIni whether php.ini counts, and with it the other extensions of this PHP
      * @return list<string>
      */
-    public static function interpreter(array $ini = [], bool $extension = true): array
+    public static function interpreter(array $ini = [], bool $extension = true, bool $phpIni = false): array
     {
         $ini += ['error_reporting' => '-1', 'display_errors' => 'stderr', 'log_errors' => '0', 'html_errors' => '0'];
-        $command = [PHP_BINARY, '-n'];
+        $command = [PHP_BINARY, ...($phpIni ? [] : ['-n'])];
         if ($extension) {
             array_push($command, '-d', 'extension=' . self::extension());
         }

@@ -28,6 +28,7 @@ final class RedisServer
         private readonly ?string $password,
         private readonly array $settings,
         private readonly array $aclUsers,
+        private readonly bool $isSentinel,
     ) {
         $this->directory = Janitor::directory('.redis');
         $this->port = $tcp ? self::freePort() : null;
@@ -38,10 +39,11 @@ final class RedisServer
         ?string $password = null,
         array $settings = [],
         array $aclUsers = [],
+        bool $isSentinel = false,
     ): self {
         // Between finding a free port and binding it another process may have taken it.
         for ($attempt = 1; ; $attempt++) {
-            $server = new self($tcp, $password, $settings, $aclUsers);
+            $server = new self($tcp, $password, $settings, $aclUsers, $isSentinel);
             try {
                 $server->launch();
 
@@ -88,6 +90,11 @@ final class RedisServer
     public function pid(): int
     {
         return $this->pid ?? throw new RuntimeException('this server does not run');
+    }
+
+    public function isRunning(): bool
+    {
+        return $this->pid !== null;
     }
 
     /** The DSN of the unix socket, with the password if there is one and any further parameters. */
@@ -190,7 +197,11 @@ final class RedisServer
     {
         $log = ['file', $this->directory . '/log', 'a'];
         $this->process = proc_open(
-            [self::binary() ?? throw new RuntimeException('no redis-server'), $this->configuration()],
+            [
+                self::binary() ?? throw new RuntimeException('no redis-server'),
+                $this->configuration(),
+                ...($this->isSentinel ? ['--sentinel'] : []),
+            ],
             [0 => ['file', '/dev/null', 'r'], 1 => $log, 2 => $log],
             $pipes,
             $this->directory,
@@ -260,7 +271,7 @@ final class RedisServer
         return '"' . implode('', array_map($hex, str_split($value))) . '"';
     }
 
-    private static function freePort(): int
+    public static function freePort(): int
     {
         $probe = stream_socket_server('tcp://127.0.0.1:0');
         $name = stream_socket_get_name($probe, false);

@@ -35,8 +35,9 @@ final class Worker
     /**
      * @param array<string, mixed> $args what the snippet finds as $args
      * @param array<string, string> $ini
+     * @param bool $phpIni whether php.ini counts, and with it the other extensions of this PHP
      */
-    public static function start(string $snippet, array $args = [], array $ini = []): self
+    public static function start(string $snippet, array $args = [], array $ini = [], bool $phpIni = false): self
     {
         $preamble = sprintf(self::PREAMBLE, var_export(__DIR__ . '/worker.php', true));
         $file = PhpProcess::script($preamble . $snippet);
@@ -44,7 +45,9 @@ final class Worker
         // Whatever a snippet forgets, it never reaches a server that is not the test's own.
         $ini += ['redis_lease.dsn' => 'unix:///dev/null/no-redis'];
 
-        return new self(PhpProcess::start([$file, base64_encode(serialize($args))], $ini));
+        $command = [...PhpProcess::interpreter($ini, phpIni: $phpIni), $file, base64_encode(serialize($args))];
+
+        return new self(PhpProcess::startProgram($command));
     }
 
     /** The next message of the snippet. */

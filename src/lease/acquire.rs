@@ -21,12 +21,20 @@ enum Attempt {
     Held,
     /// Another owner has it, for so long at most if nobody renews.
     Contended(Option<Duration>),
+    /// Nobody has it: several tried at once.
+    Split,
 }
 
 /// Half of this to all of it: how long a waiter sleeps before it looks for itself.
 const LONGEST_SLICE: Duration = Duration::from_secs(2);
+/// The same where another server may take over, which wakes nobody.
+const LONGEST_SLICE_MOVING: Duration = Duration::from_millis(600);
 /// How long after a lock's expiry it is worth looking: Redis rounds to milliseconds.
 const AFTER_EXPIRY: Duration = Duration::from_millis(2);
+/// Half of this to all of it: the pause after the first attempt that others' attempts cost the majority, and
+/// the longest; each is twice as long as the one before.
+const AFTER_A_SPLIT: Duration = Duration::from_millis(4);
+const LONGEST_AFTER_A_SPLIT: Duration = Duration::from_millis(64);
 /// Half of this to all of it: the pause of a waiter while Redis is away.
 const AFTER_A_FAULT: Duration = Duration::from_millis(50);
 
@@ -65,16 +73,19 @@ impl Lock {
         host: &dyn Host,
     ) -> Result<bool> {
         self.prepare()?;
-        if self.state().is_release_owed {
-            self.release_within(budget.one())?;
-        }
         let mut reservation = None;
+        let mut after_a_split = AFTER_A_SPLIT;
         loop {
             let is_last = deadline.is_past();
             let free_in = match self.attempt(!is_last, reservation.as_deref(), budget.one()) {
                 Ok(Attempt::Held) => return Ok(true),
-                Ok(Attempt::Contended(_)) if deadline.is_past() => return Ok(false),
+                Ok(_) if deadline.is_past() => return Ok(false),
                 Ok(Attempt::Contended(free_in)) => free_in,
+                Ok(Attempt::Split) => {
+                    let pause = jittered(after_a_split);
+                    after_a_split = (after_a_split * 2).min(LONGEST_AFTER_A_SPLIT);
+                    Some(pause)
+                }
                 Err(error) if deadline.is_past() || !error.is_passing() => {
                     self.give_back(reservation, budget);
                     return Err(error);
@@ -106,7 +117,7 @@ impl Lock {
     /// When to try again if no release wakes us: when the lock expires, and every so often in case a
     /// wake-up was lost with the one it was meant for.
     fn try_again_by(&self, free_in: Option<Duration>) -> Moment {
-        let slice = jittered(LONGEST_SLICE);
+        let slice = jittered(if self.store.can_move() { LONGEST_SLICE_MOVING } else { LONGEST_SLICE });
         Moment::now() + free_in.map_or(slice, |free_in| slice.min(free_in + AFTER_EXPIRY))
     }
 
@@ -118,6 +129,9 @@ impl Lock {
     }
 
     fn attempt(self: &Rc<Self>, waits: bool, reservation: Option<&[u8]>, budget: Budget) -> Result<Attempt> {
+        if self.state().is_release_owed {
+            self.release_within(budget)?;
+        }
         let basis = self.state().basis();
         let token = match basis {
             Basis::Same(token) => token,
@@ -128,9 +142,12 @@ impl Lock {
         };
         let claim = Claim { token: token.as_bytes(), ttl: self.ttl, waits, reservation };
         let claimed = self.store.acquire(&self.keys, &claim, budget).inspect_err(|error| {
-            if error.is_unknown() {
+            if error.may_arrive_again() {
                 self.state().may_hold(token.clone());
                 registry::add(self);
+            }
+            if error.was_given_back() {
+                self.state().given_back(&token);
             }
         })?;
         if claimed.may_arrive_again {
@@ -142,6 +159,10 @@ impl Lock {
             Outcome::Contended(free_in) => {
                 self.refused(budget);
                 Ok(Attempt::Contended(free_in))
+            }
+            Outcome::Split => {
+                self.refused(budget);
+                Ok(Attempt::Split)
             }
             Outcome::Dead => {
                 self.refused(budget);

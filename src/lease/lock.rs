@@ -89,9 +89,13 @@ impl Lock {
     }
 
     pub(super) fn renew_within(self: &Rc<Self>, ttl: Duration, budget: Budget) -> Result<bool> {
-        let Some(token) = self.state().token_to_renew() else { return Ok(false) };
+        let (token, standing) = {
+            let state = self.state();
+            (state.token_to_renew(), state.standing())
+        };
+        let Some(token) = token else { return Ok(false) };
         self.prepare()?;
-        match self.store.renew(&self.keys, token.as_bytes(), ttl, budget)? {
+        match self.store.renew(&self.keys, token.as_bytes(), standing, ttl, budget)? {
             Renewed::Held(grant) => {
                 self.confirmed(token, grant, ttl, Origin::Renewal)?;
                 Ok(true)

@@ -6,7 +6,7 @@ use crate::{
     loss::Loss,
     process,
     renewal::Renewal,
-    store::{Memory, Released},
+    store::{Memory, Released, Standing},
 };
 use std::time::Duration;
 
@@ -128,6 +128,15 @@ impl State {
         }
     }
 
+    /// What a renewal knows of the lease.
+    pub fn standing(&self) -> Standing {
+        match (self.fence, self.valid_until) {
+            (Some(fence), Some(until)) if !until.is_past() => Standing::Valid { fence, until },
+            (_, Some(_)) => Standing::Over,
+            (_, None) => Standing::Untold,
+        }
+    }
+
     /// The token to renew with; None when there is nothing to renew, or it is to be given back.
     pub fn token_to_renew(&self) -> Option<Token> {
         if self.is_release_owed { None } else { self.token.clone() }
@@ -197,6 +206,15 @@ impl State {
     fn not_held(&mut self) -> Option<Moment> {
         self.renewal = None;
         self.valid_until.take()
+    }
+
+    /// A claim with `token` failed, and what it had got was given back: the same token must not claim again,
+    /// or a release that comes late would take the new grant away.
+    pub fn given_back(&mut self, token: &Token) {
+        if self.token.as_ref() == Some(token) {
+            self.not_held();
+            self.is_release_owed = true;
+        }
     }
 
     /// An acquire ended with an error: whatever was held counts as not held. True when it is to be given back.

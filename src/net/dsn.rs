@@ -1,4 +1,4 @@
-//! Where the servers are: reads a DSN strictly, so that no part of it is silently ignored.
+//! Where a server is: reads a DSN strictly, so that no part of it is silently ignored.
 //!
 //! The redis crate interprets the URL; this file refuses what it would overlook, in words that never
 //! hold a user name or a password.
@@ -21,6 +21,8 @@ pub struct Endpoint {
     pub database: u32,
     /// Whom to trust and who we are, if TLS is asked for.
     pub tls: Option<TlsFiles>,
+    /// Whether to speak RESP3, the protocol since Redis 6, instead of RESP2.
+    pub resp3: bool,
 }
 
 /// The files of a TLS session; all are read at connect.
@@ -48,35 +50,30 @@ pub enum DsnError {
     #[error("must not be empty")]
     Empty,
     /// The text before `://`.
-    #[error("must begin with redis://, rediss:// or unix:// (also valkey://, valkeys://)")]
+    #[error(
+        "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// (valkey for redis is the same)"
+    )]
     Scheme,
-    /// A scheme or a form that a later release brings.
-    #[error("asks for {0}, which this version does not support yet")]
-    NotYet(&'static str),
     /// A part that has the wrong form.
     #[error("has {0}")]
     Malformed(String),
 }
 
-/// Reads a DSN: one server.
+/// Reads the DSN of one server.
 pub fn parse(dsn: &str) -> Result<Endpoint, DsnError> {
-    let mut words = dsn.split_ascii_whitespace();
-    let word = words.next().ok_or(DsnError::Empty)?;
-    if words.next().is_some() {
-        return Err(DsnError::NotYet("several nodes"));
+    let word = dsn.trim_ascii();
+    if word.is_empty() {
+        return Err(DsnError::Empty);
     }
-    endpoint(word)
-}
-
-fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
+    if word.contains(|char: char| char.is_ascii_whitespace()) {
+        return Err(malformed("white space within the address of a server"));
+    }
     let (scheme, rest) =
         word.split_once("://").ok_or_else(|| malformed("no scheme: redis://host:port was expected"))?;
     let (is_unix, is_tls) = match scheme {
         "redis" | "valkey" => (false, false),
         "rediss" | "valkeys" => (false, true),
         "unix" | "redis+unix" | "valkey+unix" => (true, false),
-        "redis+sentinel" | "valkey+sentinel" => return Err(DsnError::NotYet("Sentinel")),
-        "redis+cluster" | "valkey+cluster" => return Err(DsnError::NotYet("Redis Cluster")),
         _ => return Err(DsnError::Scheme),
     };
     check_characters(rest)?;
@@ -91,10 +88,18 @@ fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
         })?;
     let tls = match (is_unix, is_tls) {
         (true, _) => check_unix(&url).map(|()| None)?,
-        (false, false) => check_tcp(&url, &[]).map(|()| None)?,
-        (false, true) => check_tcp(&url, &["ca", "cert", "key"]).and_then(|()| tls_files(&url).map(Some))?,
+        (false, false) => check_tcp(&url, &["protocol"]).map(|()| None)?,
+        (false, true) => {
+            check_tcp(&url, &["ca", "cert", "key", "protocol"]).and_then(|()| tls_files(&url).map(Some))?
+        }
     };
     let query = url.query().map(str::to_owned);
+    let resp3 = match parameter(query.as_deref(), "protocol").as_deref() {
+        None if !query.as_deref().unwrap_or_default().contains("protocol") => false,
+        Some("2") => false,
+        Some("3") => true,
+        _ => return Err(malformed("a protocol that is neither 2 nor 3")),
+    };
     let info = url.into_connection_info().map_err(|error| malformed(format!("an error: {error}")))?;
     let address = match info.addr() {
         ConnectionAddr::Tcp(host, port) => Address::Tcp(host.clone(), *port),
@@ -109,6 +114,7 @@ fn endpoint(word: &str) -> Result<Endpoint, DsnError> {
         username: written("user").or_else(|| login.username().map(str::to_owned)),
         password: written("pass").or_else(|| login.password().map(str::to_owned)),
         tls,
+        resp3,
         database: u32::try_from(login.db()).map_err(|_| malformed("a negative database number"))?,
     })
 }
@@ -139,11 +145,16 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// A text without its percent-escapes; None when they are broken.
+pub fn unescaped_text(text: &str) -> Option<String> {
+    String::from_utf8(unescaped(text)?).ok()
+}
+
 /// One parameter of a query, its percent-escapes undone and nothing else.
 fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     let value = pairs.into_iter().find(|(key, _)| *key == name)?.1;
-    String::from_utf8(unescaped(value)?).ok()
+    unescaped_text(value)
 }
 
 fn check_tcp(url: &Url, options: &[&str]) -> Result<(), DsnError> {
@@ -184,7 +195,7 @@ fn check_unix(url: &Url) -> Result<(), DsnError> {
     if url.path().trim_matches('/').is_empty() {
         return Err(malformed("no path: unix:///path was expected"));
     }
-    check_query(url, &["db", "user", "pass"])?;
+    check_query(url, &["db", "user", "pass", "protocol"])?;
     let value = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value);
     match value("db") {
         Some(number) if number.is_empty() => return Err(malformed("a database that is not a number from 0 to 999999")),
@@ -272,6 +283,12 @@ mod tests {
     }
 
     #[test]
+    fn the_protocol_is_chosen_in_the_query() {
+        assert!(!parse("redis://h?protocol=2").unwrap().resp3);
+        assert!(parse("rediss://h?ca=/x&protocol=3").unwrap().resp3 && parse("unix:///s?protocol=3").unwrap().resp3);
+    }
+
+    #[test]
     fn every_printable_password_survives_percent_encoding() {
         let password: String = (' '..='~').collect();
         let escaped: String = password.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -312,8 +329,6 @@ mod tests {
             "redis://a redis://b",
             "rediss://h?cert=c",
             "redis://h?ca=c",
-            "redis+sentinel://h/m",
-            "redis+cluster://h",
             "redis://0.0.0.0",
             "redis://h,h2",
             "redis://*",
@@ -322,6 +337,9 @@ mod tests {
             "unix:///s?db",
             "redis://h/1000000",
             "redis://h\u{7}",
+            "redis://h?protocol=1",
+            "redis://h?protocol",
+            "unix:///s?protocol=",
         ];
         for dsn in bad {
             let error = parse(dsn).expect_err(dsn).to_string();

@@ -43,6 +43,9 @@ pub enum Reason {
     /// The answer did not come in time.
     #[error("no answer within the command time-out")]
     TimedOut,
+    /// Nobody waited for the answer any longer: the other servers had decided it.
+    #[error("no answer yet when the other nodes had decided it")]
+    NotAwaited,
     /// The server ended the connection.
     #[error("the server closed the connection")]
     Closed,
@@ -58,7 +61,28 @@ pub enum Reason {
     /// The server refused the connection itself: too many clients, protected mode.
     #[error("the server turned the connection away: {0}")]
     TurnedAway(Refusal),
+    /// What failed at another server on the way.
+    #[error("{0}: {1}")]
+    Elsewhere(String, #[source] Box<Reason>),
+    /// No sentinel led to a primary.
+    #[error("no primary of \"{name}\" was found ({})", listed(reasons))]
+    NoPrimary {
+        /// What the sentinels call it.
+        name: String,
+        /// What each way to it failed by.
+        reasons: Vec<Reason>,
+    },
+    /// The sentinel watches over no primary of that name.
+    #[error("this sentinel knows no primary of that name")]
+    Unwatched,
+    /// The server named as the primary says that it is a replica.
+    #[error("it is a replica")]
+    NotPrimary,
     /// The server refused the log-in or the database.
     #[error("{0}")]
     Refused(Refusal),
+}
+
+fn listed(reasons: &[Reason]) -> String {
+    reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; ")
 }

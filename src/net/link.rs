@@ -45,6 +45,8 @@ struct Greeting {
     answers: usize,
 }
 
+/// How our connections are called in the server's list of clients.
+const CLIENT_NAME: &str = concat!("redis_lease-", env!("CARGO_PKG_VERSION"));
 /// How long after an error a server may take to hang up.
 const HANG_UP: Duration = Duration::from_millis(5);
 
@@ -103,10 +105,17 @@ impl Link {
         }
     }
 
-    /// Sends one command and awaits its answer, before `by`. Looks for it awake for up to `spin`.
-    pub fn exchange(&mut self, command: &Cmd, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Fault> {
+    /// Sends one command and awaits its answer, before `by`. Looks for it awake for up to `spin`. Tells also
+    /// when the sending began.
+    pub fn exchange(
+        &mut self,
+        command: &Cmd,
+        by: Moment,
+        spin: Duration,
+    ) -> Result<(Result<Reply, Refusal>, Moment), Fault> {
+        let sent_at = Moment::now();
         self.queue(command);
-        let result = self.await_reply(by, spin);
+        let result = self.await_reply(sent_at, by, spin).map(|reply| (reply, sent_at));
         // A write that the kernel took whole may have been executed; one it did not take whole was not.
         let sent = self.is_sent();
         result.map_err(|reason| {
@@ -126,16 +135,16 @@ impl Link {
         }
     }
 
-    fn await_reply(&mut self, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Reason> {
+    /// The sending belongs to the time that a reply takes: a server on the same core runs within it.
+    fn await_reply(&mut self, sent_at: Moment, by: Moment, spin: Duration) -> Result<Result<Reply, Refusal>, Reason> {
         self.flush()?;
         let way = self.spin.choose(spin);
-        let start = Moment::now();
         loop {
             if let Some(reply) = self.take_reply()? {
-                self.spin.learn(spin, Moment::now().since(start));
+                self.spin.learn(spin, Moment::now().since(sent_at));
                 return Ok(reply);
             }
-            if way == Way::Spin && Moment::now().since(start) < spin {
+            if way == Way::Spin && Moment::now().since(sent_at) < spin {
                 std::hint::spin_loop();
                 self.fill()?;
                 continue;
@@ -149,8 +158,14 @@ impl Link {
         }
     }
 
-    fn is_sent(&self) -> bool {
+    /// Whether the kernel has taken every byte.
+    pub fn is_sent(&self) -> bool {
         self.outbox.is_empty() && wire(&self.phase).is_none_or(Wire::is_flushed)
+    }
+
+    /// Hands the kernel what it takes of what is to be sent.
+    pub fn send(&mut self) -> Result<(), Reason> {
+        self.flush().inspect_err(|_| self.phase = Phase::Broken)
     }
 
     /// Adds a command to what is to be sent.
@@ -223,6 +238,8 @@ impl Link {
         {
             match self.take_reply()? {
                 None => return Ok(()),
+                // The last answer is the one to our name, which is for people and may be refused.
+                Some(_) if answers == 1 => self.greeted(0),
                 Some(Err(refusal)) if refusal.code == "ERR" && self.is_hung_up() => {
                     return Err(Reason::TurnedAway(refusal));
                 }
@@ -335,9 +352,13 @@ impl Greeting {
         if endpoint.database != 0 {
             greeting.add(redis::cmd("SELECT").arg(endpoint.database));
         }
+        if endpoint.resp3 {
+            greeting.add(redis::cmd("HELLO").arg(3));
+        }
         if greeting.answers == 0 {
             greeting.add(&redis::cmd("PING"));
         }
+        greeting.add(redis::cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME));
         greeting
     }
 

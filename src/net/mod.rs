@@ -1,4 +1,4 @@
-//! Moves bytes by a deadline: where a server is (`dsn`), getting there (`resolve`, `connecting`, `tls`),
+//! Moves bytes by a deadline: where the servers are (`dsn`, `topology`), getting there (`resolve`, `connecting`, `tls`, `sentinel`),
 //! one connection to it (`wire`, `link`) and what comes back on it (`reply`). It knows Redis's wire, and
 //! nothing of leases.
 
@@ -9,9 +9,11 @@ mod link;
 pub mod poll;
 pub mod reply;
 mod resolve;
+pub mod sentinel;
 mod spin;
 pub mod timeouts;
 mod tls;
+pub mod topology;
 mod wire;
 
 pub use fault::{Fault, Reason};

@@ -49,6 +49,15 @@ pub fn cancellable<T>(fd: RawFd, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Whether a sleep failed because it was cancelled.
+pub fn is_cancelled(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECANCELED)
+}
+
+fn cancel() -> Interest {
+    Interest { fd: CANCEL.get(), read: true, write: false }
+}
+
 /// Sleeps for `span`, whatever signals come. False: cancelled.
 pub fn pause(span: Duration) -> bool {
     let until = Moment::now() + span;
@@ -63,6 +72,18 @@ pub fn pause(span: Duration) -> bool {
 /// Sleeps until one of `interests` can go on, `deadline` has come, or a signal arrives.
 pub fn sleep(interests: &[Interest], deadline: Moment) -> io::Result<Woken> {
     sleep_with(interests, deadline, ptr::null())
+}
+
+/// Sleeps likewise; afterwards each of `interests` says what its socket can do, and an ended one can do all.
+pub fn sleep_until_ready(interests: &mut [Interest], deadline: Moment) -> io::Result<Woken> {
+    let cancel = cancel();
+    let mut fds: Vec<libc::pollfd> = std::iter::once(&cancel).chain(&*interests).map(pollfd).collect();
+    let woken = ppoll(&mut fds, deadline, ptr::null())?;
+    for (interest, fd) in interests.iter_mut().zip(fds.iter().skip(1)) {
+        let is = |events| fd.revents & (events | libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
+        (interest.read, interest.write) = (is(libc::POLLIN), is(libc::POLLOUT));
+    }
+    Ok(woken)
 }
 
 /// Sleeps likewise, and serves the host whenever it wants: no signal is overlooked between the look
@@ -94,7 +115,7 @@ pub fn sleep_with_host(
 fn sleep_with(interests: &[Interest], deadline: Moment, mask: *const libc::sigset_t) -> io::Result<Woken> {
     // One is the common case, and needs no memory of its own.
     let (mut one, mut many);
-    let cancel = Interest { fd: CANCEL.get(), read: true, write: false };
+    let cancel = cancel();
     let fds = match interests {
         [interest] => {
             one = [pollfd(&cancel), pollfd(interest)];
@@ -105,6 +126,10 @@ fn sleep_with(interests: &[Interest], deadline: Moment, mask: *const libc::sigse
             &mut many[..]
         }
     };
+    ppoll(fds, deadline, mask)
+}
+
+fn ppoll(fds: &mut [libc::pollfd], deadline: Moment, mask: *const libc::sigset_t) -> io::Result<Woken> {
     let left = deadline.remaining();
     let timeout = libc::timespec {
         tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),

@@ -54,6 +54,11 @@ impl Budget {
         Self { end: self.end.min(Moment::now() + span), ..self }
     }
 
+    /// The longest time from the sending of a command to its answer.
+    pub fn command(&self) -> Duration {
+        self.timeouts.command
+    }
+
     /// How long to look for an answer before sleeping.
     pub fn spin(&self) -> Duration {
         self.timeouts.spin

@@ -1,6 +1,10 @@
 //! The exception classes, and the one place that decides which error becomes which of them.
 
-use crate::{error::Error, lease::Loss, net::dsn::DsnError};
+use crate::{
+    error::{Error, NoMajority},
+    lease::Loss,
+    net::dsn::DsnError,
+};
 use ext_php_rs::{
     builders::ClassBuilder,
     exception::PhpException,
@@ -117,9 +121,14 @@ impl Thrown {
 impl Failure {
     fn throw(self) {
         let class = match &self.trouble {
-            Trouble::Error(Error::Unavailable { .. }) => &CONNECTION,
+            Trouble::Error(Error::Unavailable { .. } | Error::NotReplicated { .. }) => &CONNECTION,
             Trouble::Error(Error::Unknown { .. }) => &OUTCOME_UNKNOWN,
             Trouble::Error(Error::Refused { .. }) => &SERVER,
+            Trouble::Error(Error::NoMajority { because, .. }) => match because {
+                NoMajority::Unavailable => &CONNECTION,
+                NoMajority::Unknown => &OUTCOME_UNKNOWN,
+                NoMajority::Refused(_) => &SERVER,
+            },
             Trouble::Error(Error::Late) | Trouble::Lost(..) | Trouble::Aborted(_) => &LEASE_LOST,
             Trouble::NotAcquired(_) => &LOCK_TIMEOUT,
             Trouble::Error(_) => &BASE,
@@ -157,7 +166,7 @@ impl Failure {
         };
         update(class, object, "resource", bytes(self.resource));
         match self.trouble {
-            Trouble::Error(Error::Unknown { .. }) => {
+            Trouble::Error(error) if error.is_unknown() => {
                 update(class, object, "token", bytes(self.token));
                 let mut fence = Zval::null();
                 if let Some(number) = self.fence.and_then(|fence| i64::try_from(fence).ok()) {
@@ -165,7 +174,9 @@ impl Failure {
                 }
                 update(class, object, "fence", fence);
             }
-            Trouble::Error(Error::Refused { refusal, .. }) => {
+            Trouble::Error(
+                Error::Refused { refusal, .. } | Error::NoMajority { because: NoMajority::Refused(refusal), .. },
+            ) => {
                 update(class, object, "redisCode", bytes(Some(refusal.code.into_bytes())));
             }
             Trouble::Lost(result, loss) => {

@@ -1,7 +1,7 @@
 //! The section in phpinfo() and `php --ri`.
 
 use super::ini;
-use crate::{net::dsn, renewal::status};
+use crate::{net::topology, renewal::status};
 use ext_php_rs::{
     ffi::{
         php_info_print_table_end, php_info_print_table_header, php_info_print_table_row, php_info_print_table_start,
@@ -36,7 +36,8 @@ pub unsafe extern "C" fn print(_: *mut ModuleEntry) {
 
 /// The server's address without user and password.
 fn server() -> String {
-    dsn::parse(&ini::dsn()).map_or_else(|error| format!("redis_lease.dsn {error}"), |endpoint| endpoint.to_string())
+    topology::parse(&ini::dsn())
+        .map_or_else(|error| format!("redis_lease.dsn {error}"), |topology| topology.to_string())
 }
 
 /// Whether the thread runs in this process, and for how many leases.

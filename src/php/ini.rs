@@ -1,6 +1,6 @@
 //! The settings: their defaults, their check when they are set, and their reading.
 
-use crate::net::{Timeouts, dsn};
+use crate::net::{Timeouts, topology};
 use ext_php_rs::{
     error::php_error,
     ffi::{zend_ini_entry, zend_string},
@@ -112,7 +112,7 @@ fn rule_broken(name: &[u8], value: &[u8]) -> Option<String> {
         name if name == PREFIX.to_bytes() => (value.len() > LONGEST_PREFIX || value.contains(&0))
             .then(|| format!("must be at most {LONGEST_PREFIX} bytes, and none of them NUL")),
         name if name == DSN.to_bytes() => match std::str::from_utf8(value) {
-            Ok(text) => dsn::parse(text).err().map(|error| error.to_string()),
+            Ok(text) => topology::parse(text).err().map(|error| error.to_string()),
             Err(_) => Some("must be valid UTF-8".to_owned()),
         },
         _ => None,

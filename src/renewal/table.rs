@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     loss::Loss,
     net::Timeouts,
-    store::{self, Keys, Renewed, jittered},
+    store::{self, Keys, Renewed, Standing, jittered},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -75,6 +75,8 @@ pub enum Next {
 pub struct Task {
     /// Of what.
     pub lease: Arc<Lease>,
+    /// What is known of it.
+    pub standing: Standing,
     /// To which TTL.
     pub ttl: Duration,
     /// How long one sending may take.
@@ -236,6 +238,7 @@ impl Table {
             .fold(full, Moment::min);
         let task = Task {
             lease: Arc::clone(&lease),
+            standing: Standing::Valid { fence: entry.fence, until: entry.schedule.valid_until() },
             ttl: entry.schedule.ttl(),
             patience: entry.schedule.patience(now),
             until,

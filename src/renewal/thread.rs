@@ -80,5 +80,5 @@ fn renew(task: &Task) -> Result<Renewed> {
         spin: Duration::ZERO,
     };
     let store = store::open(&lease.dsn).map_err(Error::from)?;
-    store.renew(&lease.keys, &lease.token, task.ttl, Budget::until(timeouts, task.until))
+    store.renew(&lease.keys, &lease.token, task.standing, task.ttl, Budget::until(timeouts, task.until))
 }

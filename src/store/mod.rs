@@ -3,17 +3,30 @@
 //! A store finds out what happened or says that it could not; what that means for a lease is decided
 //! in `lease/`.
 
+mod cluster;
+mod follow;
 mod keys;
+mod member;
 mod node;
 mod outage;
 mod pool;
+mod probe;
+mod protocol;
 mod queue;
+mod quorum;
+mod round;
 mod script;
+mod seat;
+mod servers;
 mod single;
+mod verdict;
 
+pub use cluster::Cluster;
 pub use keys::{Keys, slot};
 pub use node::jittered;
 pub use pool::{close_all, open};
+pub use quorum::Quorum;
+pub use servers::{One, Servers};
 pub use single::Single;
 
 use crate::{
@@ -26,21 +39,27 @@ use std::time::Duration;
 
 /// Computes what the first renewal would: a fork must not find another thread at it, half done for ever.
 pub fn prepare_renewal() {
-    script::RENEW.digest();
+    for script in [&script::RENEW, &script::RAISE, &script::RELEASE] {
+        script.digest();
+    }
 }
 
-/// Where locks are kept: one server, and later several behind the same questions.
+/// Where locks are kept: one server, or several independent ones, behind the same questions.
 pub trait Store {
     /// Takes the lock, or says who is in the way. Asking again with the same token changes nothing.
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed>;
     /// Extends the lock while `token` owns it. Never creates it, never shortens it.
-    fn renew(&self, keys: &Keys, token: &[u8], ttl: Duration, budget: Budget) -> Result<Renewed>;
+    fn renew(&self, keys: &Keys, token: &[u8], standing: Standing, ttl: Duration, budget: Budget) -> Result<Renewed>;
     /// Gives the lock back if `token` owns it. Asking again within `memory` gives the same answer.
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released>;
     /// The token of the present owner.
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>>;
     /// Removes the lock, whoever's it is; false when there was none.
     fn force_release(&self, keys: &Keys, budget: Budget) -> Result<bool>;
+    /// Whether locks may come to another server while one waits, so that it is looked more often.
+    fn can_move(&self) -> bool {
+        false
+    }
     /// A place in the line of those who wait for the lock, until `deadline`; not taken yet.
     fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line>;
     /// Passes a reservation on that cannot be used.
@@ -84,6 +103,23 @@ pub enum Memory {
     ForGood,
 }
 
+/// What the caller of a renewal knows of its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has this fence, and is valid until then.
+    Valid {
+        /// The fence.
+        fence: u64,
+        /// The end of the validity.
+        until: Moment,
+    },
+    /// Its validity is over: others may have had the lock since, on a server that forgot it, so the fence
+    /// begins anew.
+    Over,
+    /// Nothing: the token is from elsewhere.
+    Untold,
+}
+
 /// The answer to an acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
@@ -101,6 +137,8 @@ pub enum Outcome {
     /// Another owner has it, for so long at most if nobody renews; None: nobody knows how long, since it
     /// has no TTL or is kept for a waiter.
     Contended(Option<Duration>),
+    /// Nobody has it: several tried at once, and each got some of the nodes. What this one got went back.
+    Split,
     /// The token was released for good before.
     Dead,
 }

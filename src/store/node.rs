@@ -7,23 +7,40 @@ use super::{outage::Outage, script::Form};
 use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
-    net::{Budget, Fault, Link, Reason, Refusal, Reply, dsn::Endpoint, poll},
+    net::{
+        Budget, Fault, Link, Reason, Refusal, Reply,
+        dsn::Endpoint,
+        poll,
+        sentinel::Sentinels,
+        topology::{Replicas, Watched},
+    },
 };
 use rand::{TryRng, rngs::SysRng};
-use redis::Cmd;
+use redis::{Cmd, Value};
 use std::time::Duration;
 
 /// One server and the link to it.
 pub struct Node {
-    endpoint: Endpoint,
+    place: Place,
     link: Option<Link>,
+    /// The next command is for a slot that is just being moved here.
+    is_asking: bool,
     /// How many links there have been.
     generation: u64,
     /// How long the latest answer took.
     latest_trip: Duration,
+    /// How many replicas it had when that was last asked.
+    replicas: u32,
     outage: Outage,
     /// Kept for its memory only.
     command: Cmd,
+}
+
+/// Where the server is.
+enum Place {
+    Fixed(Endpoint),
+    /// Where the sentinels say, and the primary they named last.
+    Watched(Box<Sentinels>, Option<Endpoint>),
 }
 
 /// Makes the command for one sending of a request.
@@ -55,6 +72,8 @@ enum Kept {
     No,
 }
 
+/// What is left of a command's time for the answer to a wait for replicas.
+const REPLICA_MARGIN: Duration = Duration::from_millis(20);
 /// How long a knock is waited for.
 const KNOCK: Duration = Duration::from_millis(25);
 /// Pause before the first resending; each further one waits up to twice as long.
@@ -64,11 +83,22 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 impl Node {
     /// A server not connected to yet.
     pub fn new(endpoint: Endpoint) -> Self {
+        Self::at(Place::Fixed(endpoint))
+    }
+
+    /// The primary that sentinels name, not connected to yet.
+    pub fn watched(watched: Watched) -> Self {
+        Self::at(Place::Watched(Box::new(Sentinels::new(watched)), None))
+    }
+
+    fn at(place: Place) -> Self {
         Self {
-            endpoint,
+            place,
             link: None,
+            is_asking: false,
             generation: 0,
             latest_trip: Duration::MAX,
+            replicas: 0,
             outage: Outage::default(),
             command: Cmd::new(),
         }
@@ -76,12 +106,28 @@ impl Node {
 
     /// The address, for messages.
     pub fn name(&self) -> String {
-        self.endpoint.to_string()
+        match &self.place {
+            Place::Fixed(endpoint) | Place::Watched(_, Some(endpoint)) => endpoint.to_string(),
+            Place::Watched(sentinels, None) => sentinels.name().to_owned(),
+        }
     }
 
-    /// Where the server is.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    /// Where the server is; None while nobody has said it.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        match &self.place {
+            Place::Fixed(endpoint) | Place::Watched(_, Some(endpoint)) => Some(endpoint),
+            Place::Watched(_, None) => None,
+        }
+    }
+
+    /// Whether another server may come in its place, so that its silence is not waited out.
+    pub fn is_replaceable(&self) -> bool {
+        matches!(self.place, Place::Watched(..))
+    }
+
+    /// The next command is about a slot that is just being moved to this server.
+    pub fn ask_next(&mut self) {
+        self.is_asking = true;
     }
 
     /// Changes with each new link, which may lead to another server.
@@ -92,6 +138,11 @@ impl Node {
     /// How long the latest answer took; for ever, if there was none yet.
     pub fn latest_trip(&self) -> Duration {
         self.latest_trip
+    }
+
+    /// Notes how long an answer took on another link to the same server.
+    pub fn note_trip(&mut self, trip: Duration) {
+        self.latest_trip = trip;
     }
 
     /// Closes the link.
@@ -157,11 +208,6 @@ impl Node {
         }
     }
 
-    /// Asks a question in a plain command.
-    pub fn ask(&mut self, operation: Operation, command: &Cmd, budget: Budget) -> Result<Reply> {
-        self.run(operation, &|_, to| to.clone_from(command), budget).map(|answer| answer.reply)
-    }
-
     /// The round trip of a sign of life, or what is in its way.
     pub fn ping(&mut self, budget: Budget) -> std::result::Result<Duration, String> {
         self.keep_or_connect(budget).map_err(|reason| reason.to_string())?;
@@ -170,6 +216,46 @@ impl Node {
             Ok((Err(refusal), _)) => Err(refusal.to_string()),
             Err(fault) => Err(fault.reason.to_string()),
         }
+    }
+
+    /// Waits until so many replicas have all that was written on this link.
+    pub fn await_replicas(&mut self, wanted: Replicas, budget: Budget) -> Result<()> {
+        let generation = self.generation;
+        let too_few = |node: &Self, confirmed, present| {
+            Err(Error::NotReplicated { node: node.name(), wanted: wanted.into(), confirmed, present })
+        };
+        // A server without enough of them would let us wait in vain.
+        if self.replicas < u32::from(wanted) {
+            self.replicas = self.count_replicas(budget)?;
+            if self.replicas < u32::from(wanted) {
+                return too_few(self, 0, self.replicas);
+            }
+        }
+        let span = budget.command_by().remaining().saturating_sub(REPLICA_MARGIN).max(Duration::from_millis(1));
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let wait = |_, command: &mut Cmd| command.clone_from(redis::cmd("WAIT").arg(wanted).arg(millis));
+        let confirmed = match self.run(Operation::Replicate, &wait, budget)?.reply {
+            // A new link has written nothing that could be waited for.
+            Value::Int(count) if self.generation == generation => u32::try_from(count).unwrap_or_default(),
+            _ => 0,
+        };
+        if confirmed >= u32::from(wanted) {
+            return Ok(());
+        }
+        self.replicas = self.count_replicas(budget)?;
+        too_few(self, confirmed, self.replicas)
+    }
+
+    /// How many replicas are connected to the server.
+    fn count_replicas(&mut self, budget: Budget) -> Result<u32> {
+        let role = |_, command: &mut Cmd| *command = redis::cmd("ROLE");
+        Ok(match self.run(Operation::Replicate, &role, budget)?.reply {
+            Value::Array(items) => match items.as_slice() {
+                [_, _, Value::Array(replicas)] => u32::try_from(replicas.len()).unwrap_or(u32::MAX),
+                _ => 0,
+            },
+            _ => 0,
+        })
     }
 
     /// Whether a server that has been silent answers at once now.
@@ -183,8 +269,16 @@ impl Node {
             return Ok(Kept::Yes);
         }
         self.link = None;
+        self.replicas = 0;
         self.generation += 1;
-        let link = Link::connect(&self.endpoint, budget.connect_by());
+        let by = budget.connect_by();
+        let link = match &mut self.place {
+            Place::Fixed(endpoint) => Link::connect(endpoint, by),
+            Place::Watched(sentinels, known) => sentinels.connect(by).map(|(link, primary)| {
+                *known = Some(primary);
+                link
+            }),
+        };
         self.link = Some(link.inspect_err(|reason| self.outage.note(reason))?);
         Ok(Kept::No)
     }
@@ -194,12 +288,16 @@ impl Node {
         encode: Encode<'_>,
         budget: Budget,
     ) -> std::result::Result<(std::result::Result<Reply, Refusal>, Moment), Fault> {
-        let Self { link: slot, command, outage, latest_trip, .. } = self;
+        let Self { link: slot, command, outage, latest_trip, is_asking, .. } = self;
         let Some(link) = slot else { return Err(Fault::unsent(Reason::Closed)) };
+        if std::mem::take(is_asking) {
+            // Whatever comes of it shows at the command itself.
+            let asked = link.exchange(&redis::cmd("ASKING"), budget.command_by(), Duration::ZERO);
+            let (_, _) = asked.map_err(|fault| Fault::unsent(fault.reason))?;
+        }
         let mut exchange = |form| {
             encode(form, command);
-            let sent_at = Moment::now();
-            link.exchange(command, budget.command_by(), budget.spin()).map(|reply| (reply, sent_at))
+            link.exchange(command, budget.command_by(), budget.spin())
         };
         let result = match exchange(Form::Digest) {
             Ok((Err(refusal), _)) if refusal.code == "NOSCRIPT" => exchange(Form::Source),

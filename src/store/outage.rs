@@ -26,10 +26,7 @@ impl Outage {
     /// Notes why the server could not be reached. Only silence is remembered: a refusal came at once, and
     /// cost nothing.
     pub fn note(&mut self, reason: &Reason) {
-        if !matches!(reason, Reason::ConnectTimedOut(_) | Reason::TimedOut) {
-            return;
-        }
-        if self.reason().is_some() {
+        if !is_silence(reason) || self.reason().is_some() {
             return;
         }
         let pause = self.silence.as_ref().map_or(SHORTEST, |silence| silence.next);
@@ -49,5 +46,14 @@ impl Outage {
     pub fn reason(&self) -> Option<Reason> {
         let silence = self.silence.as_ref().filter(|silence| !silence.until.is_past())?;
         Some(Reason::LeftAlone(silence.reason.clone()))
+    }
+}
+
+fn is_silence(reason: &Reason) -> bool {
+    match reason {
+        Reason::ConnectTimedOut(_) | Reason::TimedOut => true,
+        Reason::Elsewhere(_, inner) => is_silence(inner),
+        Reason::NoPrimary { reasons, .. } => reasons.iter().any(is_silence),
+        _ => false,
     }
 }

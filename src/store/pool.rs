@@ -1,7 +1,10 @@
 //! The stores of this thread, by DSN: the same DSN means the same sockets, for the worker's life.
 
-use super::{Single, Store};
-use crate::net::dsn::{self, DsnError};
+use super::{Cluster, One, Quorum, Single, Store};
+use crate::net::{
+    dsn::DsnError,
+    topology::{self, Topology},
+};
 use std::{cell::RefCell, rc::Rc};
 
 thread_local! {
@@ -22,7 +25,12 @@ pub fn open(dsn: &str) -> Result<Rc<dyn Store>, DsnError> {
             stores.push(found);
             return Ok(store);
         }
-        let store: Rc<dyn Store> = Rc::new(Single::new(dsn::parse(dsn)?));
+        let store: Rc<dyn Store> = match topology::parse(dsn)? {
+            Topology::Single(endpoint, replicas) => Rc::new(Single::new(One::fixed(endpoint), replicas)),
+            Topology::Sentinel(watched, replicas) => Rc::new(Single::new(One::watched(watched), replicas)),
+            Topology::Cluster(first, others, replicas) => Rc::new(Single::new(Cluster::new(first, &others), replicas)),
+            Topology::Quorum(nodes) => Rc::new(Quorum::new(nodes)),
+        };
         stores.push((dsn.to_owned(), Rc::clone(&store)));
         let is_unused = |(_, store): &(String, Rc<dyn Store>)| Rc::strong_count(store) == 1;
         if stores.iter().filter(|entry| is_unused(entry)).count() > MOST_UNUSED

@@ -8,6 +8,7 @@ use crate::{
     host::{Host, Interrupted},
     net::{
         Budget, Link, Timeouts,
+        dsn::Endpoint,
         poll::{self, Interest, Woken},
     },
 };
@@ -18,10 +19,18 @@ use std::{cell::RefCell, rc::Rc, time::Duration};
 #[derive(Default)]
 pub struct Queue {
     /// A link whose last wait was answered, kept for the next.
-    idle: Option<(Link, Id, u64)>,
+    idle: Option<Idle>,
     /// Why the server does not let us block, once it has said so.
     refusal: Option<String>,
     is_refusal_told: bool,
+}
+
+/// A link that can wait for another lock.
+struct Idle {
+    link: Link,
+    id: Id,
+    generation: u64,
+    leads_to: Option<Endpoint>,
 }
 
 /// A place in the line for one lock.
@@ -32,6 +41,8 @@ pub struct Place {
     /// When the wait ends.
     deadline: Moment,
     link: Option<Link>,
+    /// Where the link leads.
+    leads_to: Option<Endpoint>,
     /// When a link under way must be made.
     connect_by: Moment,
     /// A BLPOP is under way on the link.
@@ -63,6 +74,8 @@ enum Seen {
     Reservation(Vec<u8>),
     /// The server's time limit ended the block.
     Ended,
+    /// The list is on another server of the cluster now.
+    Moved,
     Failed,
 }
 
@@ -81,11 +94,11 @@ impl Queue {
         *self = Self::default();
     }
 
-    /// Why waiting polls on this server, told once.
-    pub fn tell_refusal(&mut self) -> Option<String> {
+    /// Why waiting polls on the server of that name, told once, as a line of `ping()`.
+    pub fn tell_refusal(&mut self, name: &str) -> Option<(String, Result<Duration, String>)> {
         let refusal = self.refusal.clone().filter(|_| !self.is_refusal_told)?;
         self.is_refusal_told = true;
-        Some(refusal)
+        Some((format!("{name} (waiting)"), Err(format!("polls, since BLPOP is refused: {refusal}"))))
     }
 }
 
@@ -98,7 +111,9 @@ impl Place {
         timeouts: Timeouts,
         deadline: Moment,
     ) -> Self {
-        let (link, id) = queue.borrow_mut().idle.take().map(|(link, id, generation)| (link, (id, generation))).unzip();
+        let idle = queue.borrow_mut().idle.take();
+        let (id, generation) = idle.as_ref().map_or((Id::Unasked, 0), |idle| (idle.id, idle.generation));
+        let (link, leads_to) = idle.map(|idle| (idle.link, idle.leads_to)).unzip();
         Self {
             queue: Rc::clone(queue),
             node: Rc::clone(node),
@@ -106,8 +121,9 @@ impl Place {
             key: key.to_vec(),
             deadline,
             link,
-            id: id.map_or(Id::Unasked, |(id, _)| id),
-            generation: id.map_or(0, |(_, generation)| generation),
+            leads_to: leads_to.flatten(),
+            id,
+            generation,
             connect_by: deadline,
             is_queued: false,
             pause: FIRST_PAUSE,
@@ -118,6 +134,10 @@ impl Place {
     fn join(&mut self) -> bool {
         if self.link.as_ref().is_some_and(|link| !link.is_ours()) {
             // A signal handler forked, and this is the child: the place is its parent's.
+            self.drop_link();
+        }
+        if self.link.is_some() && self.leads_to.as_ref() != self.node.borrow().endpoint() {
+            // Another server is the primary now.
             self.drop_link();
         }
         if self.is_queued {
@@ -131,7 +151,8 @@ impl Place {
         }
         if self.link.is_none() {
             self.connect_by = Budget::until(self.timeouts, self.deadline).connect_by();
-            self.link = Link::begin(self.node.borrow().endpoint(), self.connect_by).ok();
+            self.leads_to = self.node.borrow().endpoint().cloned();
+            self.link = self.leads_to.as_ref().and_then(|endpoint| Link::begin(endpoint, self.connect_by).ok());
             self.id = Id::Unasked;
         }
         let Some(link) = &mut self.link else { return false };
@@ -190,6 +211,10 @@ impl Place {
             },
             Ok(_) => Seen::Failed,
             Err(refusal) => {
+                if refusal.code == "MOVED" {
+                    self.drop_link();
+                    return Seen::Moved;
+                }
                 // Not allowed, or not known (a proxy): it will not be otherwise a moment later.
                 if matches!(refusal.code.as_str(), "NOPERM" | "ERR") {
                     self.queue.borrow_mut().refusal = Some(refusal.message);
@@ -239,6 +264,8 @@ impl Line for Place {
             let seen = if self.join() { self.look() } else { Seen::Failed };
             match seen {
                 Seen::Reservation(reservation) => return Ok(Some(reservation)),
+                // Who asks for the lock again is told where it is.
+                Seen::Moved => return Ok(None),
                 Seen::Ended if until.is_past() => return Ok(None),
                 Seen::Ended => continue,
                 Seen::Nothing | Seen::Failed => {}
@@ -288,7 +315,8 @@ impl Drop for Place {
             && !self.is_queued
             && link.is_usable()
         {
-            self.queue.borrow_mut().idle = Some((link, self.id, self.generation));
+            let leads_to = self.leads_to.take();
+            self.queue.borrow_mut().idle = Some(Idle { link, id: self.id, generation: self.generation, leads_to });
         }
     }
 }

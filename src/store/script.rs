@@ -22,6 +22,8 @@ pub enum Form {
 pub static ACQUIRE: Script = Script::new(include_str!("scripts/acquire.lua"));
 /// Extends the lock.
 pub static RENEW: Script = Script::new(include_str!("scripts/renew.lua"));
+/// Raises the lock's fence.
+pub static RAISE: Script = Script::new(include_str!("scripts/raise.lua"));
 /// Gives the lock back.
 pub static RELEASE: Script =
     Script::new(concat!(include_str!("scripts/free.lua"), include_str!("scripts/release.lua")));

@@ -112,7 +112,7 @@ trait Names
 
             self::assertTrue($theirs->acquire(), 'prefix ' . bin2hex($prefix));
             self::assertSame([$theirs->token()], array_values(array_unique(
-                $this->onEachServer($resource, 'GET', $prefix . $resource),
+                $this->onEachServer('GET', $prefix . $resource),
             )));
             self::assertTrue($theirs->release());
         }

@@ -196,7 +196,7 @@ trait Ownership
     {
         $resource = $this->resource();
         $key = static::PREFIX . $resource;
-        $this->onEachServer($resource, 'RPUSH', $key, 'work');
+        $this->onEachServer('RPUSH', $key, 'work');
         $lock = $this->lock($resource);
 
         try {
@@ -209,7 +209,7 @@ trait Ownership
         }
 
         self::assertNotOwner($lock);
-        foreach ($this->onEachServer($resource, 'LRANGE', $key, 0, -1) as $stored) {
+        foreach ($this->onEachServer('LRANGE', $key, 0, -1) as $stored) {
             self::assertSame(['work'], $stored);
         }
     }

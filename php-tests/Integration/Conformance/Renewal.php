@@ -118,7 +118,8 @@ trait Renewal
         self::assertTrue($lock->renew());
 
         self::assertTrue($lock->isHeld());
-        self::assertSame($fence, $lock->fence());
+        // Others may have had the lock meanwhile, on a server that forgot it since.
+        self::assertGreaterThan($fence, $lock->fence());
     }
 
     public function testALostHandleCanStartAfresh(): void

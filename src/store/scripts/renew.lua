@@ -2,6 +2,8 @@
 --
 -- KEYS  1 lock   2 fence
 -- ARGV  1 token  2 TTL, ms  3 floor of the fence: µs of wall time, 16 digits  4 TTL of the fence, ms
+--       5 given when the lease was over for its owner: its fence rises to the floor, since a server that
+--         lost its data may have granted the lock to others meanwhile
 --
 -- Returns the fence | {'lost', taken 0|1}
 
@@ -17,11 +19,11 @@ call('PEXPIRE', KEYS[1], math.max(left, wanted))
 if left < wanted then call('PEXPIRE', KEYS[2], ARGV[4]) end
 
 local before = call('GET', KEYS[2])
-if before and string.sub(before, 18) == ARGV[1] then
+if before and string.sub(before, 18) == ARGV[1] and not ARGV[5] then
   return tonumber(string.sub(before, 1, 16))
 end
 
--- The fence was lost, or a client that mints none took the lock: this owner's fence begins here.
+-- The fence was lost, or is to begin anew, or a client that mints none took the lock.
 local fence = math.max((tonumber(string.sub(before or '', 1, 16)) or 0) + 1, tonumber(ARGV[3]))
 call('SET', KEYS[2], string.format('%016.0f:%s', fence, ARGV[1]), 'PX', ARGV[4])
 return fence
