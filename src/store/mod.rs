@@ -39,9 +39,9 @@ use std::time::Duration;
 
 /// Computes what the first renewal would: a fork must not find another thread at it, half done for ever.
 pub fn prepare_renewal() {
-    script::RENEW.digest();
-    script::RAISE.digest();
-    script::ACQUIRE.digest();
+    for script in [&script::RENEW, &script::RAISE, &script::ACQUIRE] {
+        script.digest();
+    }
 }
 
 /// Where locks are kept: one server, or several independent ones, behind the same questions.
