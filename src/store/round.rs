@@ -208,6 +208,10 @@ fn admit(
     operation: Operation,
     restart_guard: Duration,
 ) -> Result<(), Refusal> {
+    if identity.is_replica {
+        // It would refuse what writes, and answer the rest from what its primary had.
+        return Err(refusal("READONLY", "it is a replica, and no node of its own".into()));
+    }
     if let Some(mine) = &identity.run_id {
         let mut run_ids = run_ids.borrow_mut();
         if let Some(twin) = run_ids.iter().position(|id| id.as_ref() == Some(mine)).filter(|twin| *twin != place) {
