@@ -252,6 +252,10 @@ final class RedisServer
             'appendonly' => 'no',
             'databases' => '16',
         ];
+        if (($settings['tls-cluster'] ?? $settings['tls-replication'] ?? 'no') === 'yes') {
+            // Whoever speaks TLS with other servers has no port without it.
+            $settings = ['port' => '0', 'tls-port' => (string) $this->port()] + $settings;
+        }
         if ($this->password !== null) {
             $settings['requirepass'] = self::quote($this->password);
         }

@@ -100,6 +100,19 @@ final class Sentinels
         return $old;
     }
 
+    /** The primary in the opinion of all sentinels; null while they do not agree. */
+    public function agreed(): ?RedisServer
+    {
+        $named = $this->primary();
+        foreach ($this->sentinels as $sentinel) {
+            if ($this->named($sentinel) !== $named) {
+                return null;
+            }
+        }
+
+        return $named;
+    }
+
     /** @return list<RedisServer> those that began as replicas */
     public function replicas(): array
     {

@@ -32,35 +32,41 @@ final class Run
     /** @var list<array{RedisServer, string, FaultProxy}> */
     private array $nodes = [];
     private readonly Events $events;
+    private readonly ?Failovers $group;
     /** @var list<PhpProcess> */
     private array $workers = [];
     /** @var array<int, array{float, int, PhpProcess}> when to continue a stopped worker, since when it stands, which */
     private array $stopped = [];
 
-    /** @param int $count how many servers; several are the nodes of a quorum */
+    /**
+     * @param int $count how many servers; several are the nodes of a quorum
+     * @param (callable(Randomizer, Events): Failovers)|null $group servers that replace one another, in place of these
+     */
     public function __construct(
         int $seed,
         private readonly float $seconds,
         private readonly int $number = 8,
         private readonly int $count = 1,
+        ?callable $group = null,
     ) {
         $this->random = new Randomizer(new Mt19937($seed));
         $this->directory = Janitor::directory('.torture');
         $this->longestTtl = $count === 1 ? self::LONGEST_TTL : self::LONGEST_TTL_ON_NODES;
-        for ($place = 0; $place < $count; $place++) {
+        for ($place = 0; $place < $count && $group === null; $place++) {
             $data = Janitor::directory('.data');
             // What was answered survives a kill: it is in the file before the answer is sent.
             $server = RedisServer::start(settings: ['dir' => $data, 'appendonly' => 'yes', 'appendfsync' => 'no']);
             $this->nodes[] = [$server, $data, FaultProxy::start($server)];
         }
         $this->events = new Events($this->directory);
+        $this->group = $group === null ? null : $group($this->random, $this->events);
     }
 
     /** @return list<array<string, mixed>> all that happened */
     public function history(): array
     {
         $this->events->note(['e' => 'nodes', 'count' => $this->count]);
-        $chaos = new Chaos($this->random, $this->nodes, $this->events);
+        $chaos = $this->group ?? new Chaos($this->random, $this->nodes, $this->events);
         $observers = [];
         foreach ($this->nodes as $place => [$server]) {
             $look = ['socket' => $server->socket(), 'directory' => $this->directory, 'resources' => self::RESOURCES, 'node' => $place];
@@ -95,6 +101,7 @@ final class Run
             $proxy->stop();
             $server->stop();
         }
+        $this->group?->stop();
 
         return $this->events->all();
     }
@@ -112,6 +119,9 @@ final class Run
     /** @param int $proxied how many of the nodes are reached through their proxies */
     private function dsn(int $proxied): string
     {
+        if ($this->group !== null) {
+            return $this->group->dsn();
+        }
         $words = [];
         foreach ($this->nodes as $place => [$server, , $proxy]) {
             $words[] = $place < $proxied ? $proxy->dsn() : $server->dsn();
@@ -161,7 +171,7 @@ final class Run
     }
 
     /** No more mishaps: the workers end, and every lock has to be free in time. */
-    private function calmDown(Chaos $chaos): void
+    private function calmDown(Chaos|Failovers $chaos): void
     {
         $this->continueSome(all: true);
         $chaos->mend(all: true);
@@ -179,6 +189,9 @@ final class Run
 
     private function allFree(): bool
     {
+        if ($this->group !== null) {
+            return $this->group->areFree(self::RESOURCES);
+        }
         foreach ($this->nodes as [$server]) {
             foreach (self::RESOURCES as $resource) {
                 if (!str_starts_with($server->command('GET', "lock:$resource") ?? 'reserved:', 'reserved:')) {

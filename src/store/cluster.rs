@@ -139,7 +139,7 @@ impl Servers for Cluster {
             } else {
                 if is_stuck {
                     if !poll::pause(jittered(pause)) {
-                        return Err(error);
+                        return Err(unanswered.unwrap_or(error));
                     }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     turns = 0;
