@@ -77,7 +77,7 @@ final class AclTest extends TestCase
         $dsn = $server->dsn(['user' => self::USER, 'pass' => 'secret', 'wait_replicas' => '1']);
         // ROLE tells how many replicas there are, where too few confirm.
         self::assertSame(['+wait', '+role'], self::also('wait_replicas'));
-        $this->assertMinimal([$server], self::rules(), $dsn, ['+wait']);
+        $this->assertMinimal([$server], [...self::rules(), '+role'], $dsn, ['+wait']);
         $replica->stop();
         $server->stop();
     }
