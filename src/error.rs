@@ -190,9 +190,8 @@ impl Error {
 /// Refusals of a server that is starting, busy, no longer the primary, or not at one with others about who is;
 /// RESTARTED is our own word.
 fn is_passing_code(code: &str) -> bool {
-    const CODES: [&str; 9] =
-        ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "RESTARTED"];
-    CODES.contains(&code)
+    let passing = ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "RESTARTED"];
+    passing.contains(&code)
 }
 
 fn not_replicated(node: &str, wanted: u32, confirmed: u32, present: u32) -> String {

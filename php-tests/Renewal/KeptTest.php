@@ -45,6 +45,46 @@ final class KeptTest extends RenewalTestCase
         say($seen + ['released' => $released, 'fence' => $lock->fence() === $fence]);
         PHP;
 
+    public function testManyLeasesAreRenewedInOneRoundTrip(): void
+    {
+        $count = static function (): array {
+            $info = self::$server->command('INFO', 'all');
+            preg_match('/^total_reads_processed:(\d+)/m', $info, $reads);
+            preg_match('/^cmdstat_evalsha:calls=(\d+)/m', $info, $scripts);
+
+            return [(int) $reads[1], (int) ($scripts[1] ?? 0)];
+        };
+        $worker = self::renewing(<<<'PHP'
+            $locks = [];
+            for ($i = 0; $i < 20; $i++) {
+                $locks[] = $lock = $new("order:$i", 1.5);
+                $lock->acquire();
+            }
+            say('held');
+            hear();
+            say(count(array_filter($locks, static fn ($lock) => $lock->isHeld())));
+            PHP);
+        self::assertSame('held', $worker->hear());
+        // The first round may find each lease due at a time of its own.
+        [$reads, $scripts] = $count();
+        eventually(static fn () => $count()[1] >= $scripts + 40, 'each was renewed twice', 20.0);
+        [$reads, $scripts] = $count();
+        usleep(10_000);
+        $polls = 0;
+        eventually(static function () use ($count, $scripts, &$polls) {
+            usleep(100_000);
+            $polls++;
+
+            return $count()[1] >= $scripts + 60;
+        }, 'each was renewed three times more', 20.0);
+        [$readsAfter, $scriptsAfter] = $count();
+
+        self::assertLessThan(($scriptsAfter - $scripts) / 2, $readsAfter - $reads - $polls - 1, 'reads for the renewals');
+        $worker->say();
+        self::assertSame(20, $worker->hear());
+        $worker->finish();
+    }
+
     public function testAOneSecondLeaseIsKeptThroughABusyLoopASleepAndASlowQuery(): void
     {
         $seconds = self::thorough(20, 4);

@@ -49,6 +49,15 @@ pub fn cancellable<T>(fd: RawFd, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Whether a sleep failed because it was cancelled.
+pub fn is_cancelled(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECANCELED)
+}
+
+fn cancel() -> Interest {
+    Interest { fd: CANCEL.get(), read: true, write: false }
+}
+
 /// Sleeps for `span`, whatever signals come. False: cancelled.
 pub fn pause(span: Duration) -> bool {
     let until = Moment::now() + span;
@@ -67,7 +76,8 @@ pub fn sleep(interests: &[Interest], deadline: Moment) -> io::Result<Woken> {
 
 /// Sleeps likewise; afterwards each of `interests` says what its socket can do, and an ended one can do all.
 pub fn sleep_until_ready(interests: &mut [Interest], deadline: Moment) -> io::Result<Woken> {
-    let mut fds: Vec<libc::pollfd> = std::iter::once(&cancel()).chain(&*interests).map(pollfd).collect();
+    let cancel = cancel();
+    let mut fds: Vec<libc::pollfd> = std::iter::once(&cancel).chain(&*interests).map(pollfd).collect();
     let woken = ppoll(&mut fds, deadline, ptr::null())?;
     for (interest, fd) in interests.iter_mut().zip(fds.iter().skip(1)) {
         let is = |events| fd.revents & (events | libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
@@ -138,11 +148,6 @@ fn ppoll(fds: &mut [libc::pollfd], deadline: Moment, mask: *const libc::sigset_t
             error => Err(error),
         },
     }
-}
-
-/// What cancels this thread's sleeps: the first of what is polled.
-fn cancel() -> Interest {
-    Interest { fd: CANCEL.get(), read: true, write: false }
 }
 
 fn pollfd(interest: &Interest) -> libc::pollfd {

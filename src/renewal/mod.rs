@@ -1,11 +1,12 @@
 //! Automatic renewal: one thread per process, started when it is first needed, renews the leases that it is
 //! given until they are taken back or lost. When is decided in `schedule`, what next in `table`.
 
+mod entry;
 mod schedule;
 mod table;
 mod thread;
 
-pub use table::Lease;
+pub use entry::Lease;
 
 use crate::{
     clock::Moment,

@@ -3,28 +3,11 @@
 
 use super::{
     Bell, News,
+    entry::{Entry, Lease, Phase, Task},
     schedule::{Schedule, Step},
 };
-use crate::{
-    clock::Moment,
-    error::Result,
-    loss::Loss,
-    net::Timeouts,
-    store::{self, Keys, Renewed, Standing, jittered},
-};
+use crate::{clock::Moment, error::Result, loss::Loss, store::Renewed};
 use std::{collections::HashMap, sync::Arc, time::Duration};
-
-/// What stays the same about a lease.
-pub struct Lease {
-    /// Where its lock is kept.
-    pub dsn: String,
-    /// Its keys.
-    pub keys: Keys,
-    /// What owns it.
-    pub token: Vec<u8>,
-    /// For one renewal.
-    pub timeouts: Timeouts,
-}
 
 /// Which entry of the table.
 pub type Id = u64;
@@ -37,53 +20,31 @@ pub struct Table {
     attempt: Option<Attempt>,
 }
 
-struct Entry {
-    lease: Arc<Lease>,
-    schedule: Schedule,
-    fence: u64,
-    phase: Phase,
-    bell: Option<Bell>,
-    /// When to ring it again.
-    again: Option<Moment>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Kept,
-    /// Its owner is about to give it back.
-    Suspended,
-    /// Lost, and whether its owner's program is still to be told.
-    Over(Loss, bool),
-}
-
-/// The renewal under way.
+/// The renewals under way.
 struct Attempt {
-    id: Id,
+    ids: Vec<Id>,
     lease: Arc<Lease>,
     until: Moment,
 }
 
 /// What is to be done next.
 pub enum Next {
-    /// Renew this.
-    Renew(Task),
+    /// Renew these, which are kept in one place.
+    Renew(Batch),
     /// Nothing before this moment; None: before something changes.
     Sleep(Option<Moment>),
 }
 
-/// One renewal.
-pub struct Task {
-    /// Of what.
-    pub lease: Arc<Lease>,
-    /// To which TTL.
-    pub ttl: Duration,
-    /// What is known of it.
-    pub standing: Standing,
-    /// How long one sending may take.
-    pub patience: Duration,
-    /// When it must be over: something else is due then.
+/// Renewals that are due at about the same time.
+pub struct Batch {
+    /// At least one.
+    pub tasks: Vec<Task>,
+    /// When they must be over: something else is due then.
     pub until: Moment,
 }
+
+/// What is due within this part of its TTL is renewed along with what is due now.
+const ALONG: u32 = 12;
 
 /// A try that has only just begun is not stopped because something else is due.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(5);
@@ -137,7 +98,7 @@ impl Table {
 
     /// Whether a renewal of it is under way.
     pub fn is_under_way(&self, id: Id) -> bool {
-        self.attempt.as_ref().is_some_and(|attempt| attempt.id == id)
+        self.attempt.as_ref().is_some_and(|attempt| attempt.ids.contains(&id))
     }
 
     /// How many leases are renewed.
@@ -218,16 +179,15 @@ impl Table {
             wake_by = Some(wake_by.map_or(at, |earliest| earliest.min(at)));
         }
         match first.and_then(|(id, _)| self.begin(id, now)) {
-            Some(task) => Next::Renew(task),
+            Some(batch) => Next::Renew(batch),
             None => Next::Sleep(wake_by),
         }
     }
 
     /// A renewal must be over when the validity of any lease ends, and when one on another server presses:
     /// a server that hangs must not cost the leases on others.
-    fn begin(&mut self, id: Id, now: Moment) -> Option<Task> {
-        let entry = self.entries.get(&id)?;
-        let lease = Arc::clone(&entry.lease);
+    fn begin(&mut self, id: Id, now: Moment) -> Option<Batch> {
+        let lease = Arc::clone(&self.entries.get(&id)?.lease);
         let kept = || self.entries.values().filter(|other| other.phase == Phase::Kept);
         let full = now + lease.timeouts.connect + lease.timeouts.command;
         let until = kept()
@@ -236,63 +196,24 @@ impl Table {
             .chain(kept().map(|other| other.schedule.valid_until()))
             .chain(self.entries.values().filter_map(|other| other.again))
             .fold(full, Moment::min);
-        let task = Task {
-            lease: Arc::clone(&lease),
-            ttl: entry.schedule.ttl(),
-            standing: Standing::Valid { fence: entry.fence, until: entry.schedule.valid_until() },
-            patience: entry.schedule.patience(now),
-            until,
+        let is_along = |entry: &Entry| {
+            let soon = now + entry.schedule.ttl() / ALONG;
+            entry.phase == Phase::Kept && entry.lease.dsn == lease.dsn && entry.schedule.step(soon) == Step::Renew
         };
-        self.attempt = Some(Attempt { id, lease, until });
-        Some(task)
+        let along = self.entries.iter().filter(|(other, entry)| **other == id || is_along(entry));
+        let (ids, tasks) = along.map(|(id, entry)| (*id, entry.task(now))).unzip();
+        self.attempt = Some(Attempt { ids, lease, until });
+        Some(Batch { tasks, until })
     }
 
-    /// The renewal under way has ended, at `now`.
-    pub fn finished(&mut self, result: Result<Renewed>, now: Moment) {
-        let id = self.attempt.take().map(|attempt| attempt.id);
-        let Some(entry) = id.and_then(|id| self.entries.get_mut(&id)) else { return };
-        if matches!(entry.phase, Phase::Over(..)) {
-            return;
-        }
-        match (result, entry.schedule.step(now)) {
-            // A late answer revives nothing: its owner may have read already that the validity is over.
-            (_, Step::Lost(loss)) => entry.lose(loss),
-            (Ok(Renewed::Held(grant)), _) => {
-                entry.schedule.confirmed(grant.sent_at);
-                entry.fence = grant.fence;
+    /// The renewals under way have ended, at `now`, each with its result.
+    pub fn finished(&mut self, results: Vec<Result<Renewed>>, now: Moment) {
+        let ids = self.attempt.take().map(|attempt| attempt.ids).unwrap_or_default();
+        for (id, result) in ids.into_iter().zip(results) {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.finished(result, now);
             }
-            (Ok(Renewed::Lost(found)), _) => entry.lose(match found {
-                store::Loss::Taken => Loss::Taken,
-                store::Loss::Gone => Loss::Deleted,
-            }),
-            (Err(_), _) => entry.schedule.failed(now, jittered),
         }
-    }
-}
-
-impl Entry {
-    /// For good: what comes of a lease that may be another's by now is its owner's to find out.
-    fn lose(&mut self, loss: Loss) {
-        // One that is being given back concerns nobody any more.
-        self.phase = Phase::Over(loss, self.bell.is_some() && self.phase == Phase::Kept);
-        self.ring();
-    }
-
-    fn ring(&self) {
-        if let (Phase::Over(_, true), Some(bell)) = (self.phase, &self.bell) {
-            bell();
-        }
-    }
-
-    /// Rings again if that is due at `now`, or says when it will be.
-    fn ring_again(&mut self, now: Moment) -> Option<Moment> {
-        let again = self.again?;
-        if now < again {
-            return Some(again);
-        }
-        self.again = None;
-        self.ring();
-        None
     }
 }
 
@@ -301,8 +222,8 @@ mod tests {
     use super::*;
     use crate::{
         error::{Error, Operation},
-        net::Reason,
-        store::Grant,
+        net::{Reason, Timeouts},
+        store::{self, Grant, Keys},
         validity,
     };
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -332,9 +253,9 @@ mod tests {
             self.table.add(Arc::new(lease), schedule, 1, Some(bell))
         }
 
-        fn task(&mut self, at: Duration) -> Option<Task> {
+        fn task(&mut self, at: Duration) -> Option<Batch> {
             match self.table.next(self.start + at) {
-                Next::Renew(task) => Some(task),
+                Next::Renew(batch) => Some(batch),
                 Next::Sleep(_) => None,
             }
         }
@@ -346,11 +267,11 @@ mod tests {
         }
 
         fn latest(&self) -> Id {
-            self.table.attempt.as_ref().unwrap().id
+            self.table.attempt.as_ref().unwrap().ids[0]
         }
 
         fn finish(&mut self, result: Result<Renewed>, at: Duration) {
-            self.table.finished(result, self.start + at);
+            self.table.finished(vec![result], self.start + at);
         }
 
         fn held(&self, sent: Duration) -> Result<Renewed> {
@@ -419,11 +340,27 @@ mod tests {
         let task = desk.task(SECOND * 10).unwrap();
         assert_eq!(desk.latest(), other, "whose turn it is while the one that failed pauses");
         desk.finish(desk.held(SECOND * 10), SECOND * 10);
-        let lease = Arc::clone(&task.lease);
+        let lease = Arc::clone(&task.tasks[0].lease);
         assert_eq!(desk.turn(SECOND * 11), hangs);
         let short = Schedule::new(SECOND, desk.start + SECOND * 11, SECOND, desk.start + SECOND * 99);
         assert_eq!(desk.table.make_way(&lease, &short), Some(short.pressing()), "a new lease that cannot wait");
         assert_eq!(desk.table.make_way(&lease, &short), None);
+    }
+
+    #[test]
+    fn what_is_due_at_about_the_same_time_in_one_place_is_renewed_together() {
+        let mut desk = Desk::new();
+        for dsn in ["a", "a", "b"] {
+            desk.add(dsn, SECOND * 12);
+        }
+        desk.add("a", SECOND * 30);
+        let batch = desk.task(SECOND * 4).unwrap();
+        let dsn = batch.tasks[0].lease.dsn.clone();
+        assert_eq!(batch.tasks.len(), if dsn == "a" { 2 } else { 1 });
+        let results = batch.tasks.iter().map(|_| desk.held(SECOND * 4)).collect();
+        desk.table.finished(results, desk.start + SECOND * 4);
+        let other = desk.task(SECOND * 4).unwrap();
+        assert!(other.tasks[0].lease.dsn != dsn && other.tasks.len() + batch.tasks.len() == 3);
     }
 
     #[test]

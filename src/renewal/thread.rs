@@ -3,7 +3,8 @@
 
 use super::{
     Keeper,
-    table::{Next, Task},
+    entry::Task,
+    table::{Batch, Next},
 };
 use crate::{
     clock::Moment,
@@ -52,16 +53,16 @@ fn run(keeper: &'static Keeper) {
         }
         let next = work.table.next(Moment::now());
         work.looks_at = match &next {
-            Next::Renew(task) => Some(task.until),
+            Next::Renew(batch) => Some(batch.until),
             Next::Sleep(until) => *until,
         };
         // Under the lock: who changes something after this sets it again.
         keeper.timer.set(work.looks_at);
         drop(work);
         match next {
-            Next::Renew(task) => {
-                let result = poll::cancellable(keeper.timer.fd(), || renew(&task));
-                keeper.lock().table.finished(result, Moment::now());
+            Next::Renew(batch) => {
+                let results = poll::cancellable(keeper.timer.fd(), || renew(&batch));
+                keeper.lock().table.finished(results, Moment::now());
                 keeper.ended.notify_all();
             }
             Next::Sleep(_) => {
@@ -72,13 +73,24 @@ fn run(keeper: &'static Keeper) {
     }
 }
 
-fn renew(task: &Task) -> Result<Renewed> {
-    let lease = &task.lease;
+/// All of them in one round trip to each server, where that is possible.
+fn renew(batch: &Batch) -> Vec<Result<Renewed>> {
+    let least = |time: fn(&Task) -> Duration| batch.tasks.iter().map(time).min().unwrap_or_default();
     let timeouts = Timeouts {
-        connect: lease.timeouts.connect.min(task.patience),
-        command: lease.timeouts.command.min(task.patience),
+        connect: least(|task| task.lease.timeouts.connect.min(task.patience)),
+        command: least(|task| task.lease.timeouts.command.min(task.patience)),
         spin: Duration::ZERO,
     };
-    let store = store::open(&lease.dsn).map_err(Error::from)?;
-    store.renew(&lease.keys, &lease.token, task.standing, task.ttl, Budget::until(timeouts, task.until))
+    let Some(first) = batch.tasks.first() else { return Vec::new() };
+    match store::open(&first.lease.dsn) {
+        Ok(store) => {
+            store.renew_all(&batch.tasks.iter().map(renewal).collect::<Vec<_>>(), Budget::until(timeouts, batch.until))
+        }
+        Err(error) => batch.tasks.iter().map(|_| Err(Error::from(error.clone()))).collect(),
+    }
+}
+
+fn renewal(task: &Task) -> store::Renewal<'_> {
+    let Task { lease, ttl, standing, .. } = task;
+    store::Renewal { keys: &lease.keys, token: &lease.token, standing: *standing, ttl: *ttl }
 }

@@ -92,7 +92,8 @@ impl Quorum {
     fn may_arrive_again(&self, ballots: &[Ballot], ticket: u64) -> bool {
         let nodes = self.nodes.borrow();
         let mut parts = nodes.members.iter().zip(ballots);
-        parts.any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket))
+        nodes.broke_off()
+            || parts.any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket))
     }
 
     /// Makes a majority hold at least `fence` for this token, where too few of them do.

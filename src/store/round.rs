@@ -25,6 +25,8 @@ pub struct Nodes {
     run_ids: RefCell<Vec<Option<String>>>,
     restart_guard: Duration,
     tickets: u64,
+    /// Whether a sending of the latest round broke off unanswered: a copy of it may arrive.
+    broke_off: bool,
 }
 
 /// Whom a round does without.
@@ -51,13 +53,18 @@ impl Nodes {
     /// Nodes not connected to yet.
     pub fn new(members: Vec<Member>, restart_guard: Duration) -> Self {
         let run_ids = RefCell::new(vec![None; members.len()]);
-        Self { members, run_ids, restart_guard, tickets: FIRST_TICKET }
+        Self { members, run_ids, restart_guard, tickets: FIRST_TICKET, broke_off: false }
     }
 
     /// Closes the links.
     pub fn close(&mut self) {
         self.settle();
         self.members.iter_mut().for_each(Member::close);
+    }
+
+    /// Whether a sending of the latest round broke off unanswered, though another may have been answered.
+    pub fn broke_off(&self) -> bool {
+        self.broke_off
     }
 
     /// Whether the node at this place may take what is new to it: a refill is a grant, too.
@@ -108,11 +115,14 @@ impl Nodes {
                 wake_by = wake_by.min(end);
             }
             let until = wake_by.min(Moment::now() + LONGEST_SLEEP);
-            if poll::sleep_until_ready(&mut interests, until).is_err() {
-                // Cancelled.
-                break;
+            match poll::sleep_until_ready(&mut interests, until) {
+                Ok(_) => {}
+                Err(error) if poll::is_cancelled(&error) => break,
+                // Whatever it was, each socket tells for itself.
+                Err(_) => interests.iter_mut().for_each(|interest| interest.read = true),
             }
         }
+        self.broke_off = seats.iter().any(|seat| seat.unanswered.is_some());
         (seats.iter_mut().map(Seat::close).collect(), ticket)
     }
 
@@ -198,6 +208,10 @@ fn admit(
     operation: Operation,
     restart_guard: Duration,
 ) -> Result<(), Refusal> {
+    if identity.is_replica {
+        // It would refuse what writes, and answer the rest from what its primary had.
+        return Err(refusal("READONLY", "it is a replica, and no node of its own".into()));
+    }
     if let Some(mine) = &identity.run_id {
         let mut run_ids = run_ids.borrow_mut();
         if let Some(twin) = run_ids.iter().position(|id| id.as_ref() == Some(mine)).filter(|twin| *twin != place) {

@@ -133,7 +133,13 @@ impl Seat {
                 Step::To(phase) => self.phase = phase,
                 // The vote of a server that may not take part does not count: it is not asked.
                 Step::Admit => match member.identity.as_ref().map_or(Ok(()), admit) {
-                    Err(refusal) => self.phase = Phase::Done(Ballot::Refused(refusal)),
+                    Err(refusal) => {
+                        if refusal.code == "READONLY" {
+                            // It may be the primary the next time: that is asked on a new link.
+                            member.drop_link();
+                        }
+                        self.phase = Phase::Done(Ballot::Refused(refusal));
+                    }
                     Ok(()) => match member.send(ask) {
                         Ok(at) => self.phase = Phase::Sent(at),
                         Err(reason) => self.broke(member, ask, reason),
