@@ -162,7 +162,8 @@ final class ClusterMigrationTest extends TestCase
         $callers = Callers::start(
             5, self::$cluster->dsn(), $names, 10.0, 20.0, 1_000, renews: true, sections: 200, timeout: self::TIMEOUT,
         );
-        for ($moves = 0; $callers->areBusy(); $moves++) {
+        $end = Outcome::now() + 60.0;
+        for ($moves = 0; $callers->areBusy() && Outcome::now() < $end; $moves++) {
             foreach ($slots as $slot) {
                 [$from, $to] = self::$cluster->sides($slot);
                 self::$cluster->open($slot, $from, $to);
