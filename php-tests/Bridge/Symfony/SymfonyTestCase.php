@@ -29,6 +29,7 @@ abstract class SymfonyTestCase extends ServerTestCase
 
     public static function setUpBeforeClass(): void
     {
+        Needs::module('mbstring', 'php-mbstring');
         Needs::library('php-symfony-lock', 'Symfony/Component/Lock/autoload.php');
         parent::setUpBeforeClass();
     }
