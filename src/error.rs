@@ -74,6 +74,9 @@ pub enum Error {
     /// The host's code (a PHP signal handler, a time limit) ended the wait.
     #[error("the wait was interrupted")]
     Interrupted,
+    /// The thread that renews leases could not be started.
+    #[error("the thread for automatic renewal cannot be started: {0}")]
+    Thread(String),
     /// The system gave no random bytes for a token.
     #[error("no random bytes from the system: {0}")]
     Entropy(String),
@@ -137,7 +140,6 @@ impl Operation {
     pub fn is_repeatable(self) -> bool {
         self != Self::ForceRelease
     }
-
     /// Whether nothing is lost when a server that has just been silent is left alone for a moment. What is
     /// owed to a lease that may be ours is always tried.
     pub fn can_be_put_off(self) -> bool {
@@ -185,9 +187,11 @@ impl Error {
     }
 }
 
-/// Refusals of a server that is starting, busy, or no longer the primary.
+/// Refusals of a server that is starting, busy, no longer the primary, or not at one with others about who is;
+/// RESTARTED is our own word.
 fn is_passing_code(code: &str) -> bool {
-    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+    let passing = ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "RESTARTED"];
+    passing.contains(&code)
 }
 
 fn not_replicated(node: &str, wanted: u32, confirmed: u32, present: u32) -> String {
