@@ -113,7 +113,7 @@ final class LeaseCacheStore implements LockProvider, Store
         return (bool) $this->values->forget($key);
     }
 
-    /** The values. The locks stay. */
+    /** The values. The locks stay, unless they are in the same Redis database. */
     public function flush(): bool
     {
         return (bool) $this->values->flush();

@@ -159,6 +159,16 @@ final class LeaseLock extends Lock
     }
 
     /**
+     * Whether this owner has it.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function isOwner(): bool
+    {
+        return $this->isOwnedByCurrentProcess();
+    }
+
+    /**
      * The number of this grant, for what is written under the lock: a late write can then be refused. Null before the
      * lock was acquired or, if it was restored, refreshed.
      */
@@ -185,7 +195,6 @@ final class LeaseLock extends Lock
         if (!Patience::acquire($lease, $wait)) {
             return false;
         }
-        $this->lease?->detach();
         [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), getmypid()];
         $this->lease = $isEndless ? $lease : null;
         [$this->owed, $this->isReleased] = [null, false];

@@ -30,21 +30,21 @@ final class LaravelFaultsTest extends LaravelTestCase
             $lock = Cache::lock('order:1', 60);
             say($lock->get());
             if (($child = pcntl_fork()) === 0) {
-                say([$lock->release(), $lock->refresh(), $lock->get()]);
+                say([$lock->isOwner(), $lock->release(), $lock->refresh(), $lock->get()]);
                 unset($lock);
                 exit;
             }
             pcntl_waitpid($child, $status);
             hear();
-            say([$lock->refresh(), $lock->release()]);
+            say([$lock->isOwner(), $lock->refresh(), $lock->release()]);
             PHP);
         self::assertTrue($worker->hear());
         $owner = self::stored('order:1');
-        self::assertSame([false, false, false], $worker->hear());
+        self::assertSame([false, false, false, false], $worker->hear());
 
         self::assertSame($owner, self::stored('order:1'));
         $worker->say();
-        self::assertSame([true, true], $worker->hear());
+        self::assertSame([true, true, true], $worker->hear());
         $worker->finish();
     }
 

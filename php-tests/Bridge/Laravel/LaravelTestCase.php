@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Bridge\Laravel;
 
-use DistributedLock;
 use Illuminate\Container\Container;
 use Illuminate\Foundation\Application;
 use Illuminate\Support\Facades\Facade;
@@ -15,7 +14,6 @@ use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
 use RedisLease\Tests\Support\ServerTestCase;
 use RedisLease\Tests\Support\Worker;
-use ValueError;
 
 /** A test class with Laravel beside the server. */
 abstract class LaravelTestCase extends ServerTestCase
@@ -88,17 +86,5 @@ abstract class LaravelTestCase extends ServerTestCase
         ];
 
         return Worker::start(self::PREPARE . $snippet, $args, phpIni: true);
-    }
-
-    /** Whether this build renews automatically: what a lock without an end needs. */
-    protected static function renews(): bool
-    {
-        try {
-            new DistributedLock('x', autoRenew: true);
-        } catch (ValueError) {
-            return false;
-        }
-
-        return true;
     }
 }

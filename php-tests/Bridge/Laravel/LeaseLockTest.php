@@ -15,7 +15,6 @@ use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\RedisServer;
 use RuntimeException;
-use ValueError;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -30,6 +29,7 @@ final class LeaseLockTest extends LaravelTestCase
 
         self::assertTrue($first->get());
         self::assertTrue($second->isLocked());
+        self::assertSame([true, false], [$first->isOwner(), $second->isOwner()]);
         self::assertFalse($second->get());
         self::assertFalse($second->release());
         self::assertTrue($first->release());
@@ -253,9 +253,6 @@ final class LeaseLockTest extends LaravelTestCase
     public function testALockWithoutAnEndLivesLongAndIsRenewedWhileItsObjectLives(): void
     {
         $leases = new LeaseFactory($this->connection());
-        if (!self::renews()) {
-            $this->expectException(ValueError::class);
-        }
         $lock = new LeaseLock($leases, 'order:1', 0, null, 3.0);
         self::assertTrue($lock->get());
         $fence = $lock->fence();
@@ -271,5 +268,27 @@ final class LeaseLockTest extends LaravelTestCase
         unset($lock);
         self::assertNotNull(self::stored('order:1'), 'it stays, for its TTL');
         self::assertLessThanOrEqual(30_000, self::$server->command('PTTL', 'lock:order:1'));
+    }
+
+    public function testALockWithoutAnEndStaysWhenTheProcessEndsAndGoesWhenItFails(): void
+    {
+        $ends = ['return;' => true, 'exit;' => true, 'throw new Exception("boom");' => true, 'str_repeat("x", 1 << 30);' => false];
+        foreach ($ends as $end => $stays) {
+            self::$server->flush();
+            $worker = self::laravelWorker(<<<PHP
+                ini_set('display_errors', '0');
+                \$lock = Cache::lock('order:1');
+                say(\$lock->get());
+                hear();
+                ini_set('memory_limit', '64M');
+                $end
+                PHP);
+            self::assertTrue($worker->hear());
+            self::assertGreaterThan(80_000_000, self::$server->command('PTTL', 'lock:order:1'), 'a day');
+            $worker->say();
+            $worker->wait();
+
+            self::assertSame($stays, self::stored('order:1') !== null, $end);
+        }
     }
 }
