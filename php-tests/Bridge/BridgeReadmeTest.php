@@ -85,7 +85,11 @@ final class BridgeReadmeTest extends ServerTestCase
 
     public function testNoExampleIsLeftOut(): void
     {
-        self::assertSame(2, preg_match_all('/^```php$/m', self::readme()));
+        preg_match_all('/^## (\w+).*?(?=^## |\z)/ms', self::readme(), $sections);
+        $examples = array_map(static fn (string $section): int => substr_count($section, "\n```php\n"), $sections[0]);
+        // Those of a framework have tests beside its others.
+        $expected = ['Symfony' => 5, 'Laravel' => 3, 'FencedTable' => 1, 'FencedKey' => 1];
+        self::assertSame($expected, array_filter(array_combine($sections[1], $examples)));
     }
 
     private function runExample(string $example): string

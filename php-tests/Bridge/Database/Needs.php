@@ -21,6 +21,15 @@ final class Needs
         throw new AssertionFailedError("PHP's extension $module is missing: apt-get install $package");
     }
 
+    /** A PHP library that Debian has a package of; the file, which loads it, is on PHP's include path. */
+    public static function library(string $package, string $file): void
+    {
+        if (stream_resolve_include_path($file) === false) {
+            throw new AssertionFailedError("$file is missing: apt-get install $package");
+        }
+        require_once $file;
+    }
+
     /** The path of a program, of the newest version where there are several. */
     public static function program(string $package, string ...$patterns): string
     {

@@ -1,0 +1,134 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Inspect;
+
+use LogicException;
+use Predis\ClientInterface;
+use Redis;
+use RedisCluster;
+use RedisLease\Bridge\LeaseFactory;
+use RedisLease\LeaseException;
+
+/**
+ * For operators: which locks are there, and whose.
+ *
+ * The extension asks about locks by their names. To find the names, and to read TTL and fence, a client of Redis is
+ * needed besides. With independent nodes it shows what the one node has that the client speaks to.
+ */
+final class Inspector
+{
+    private readonly ?Client $client;
+
+    /**
+     * @param Redis|RedisCluster|ClientInterface|null $client for the same server and database as the leases; its prefix
+     *     is not used. Without one, leases cannot be listed, and neither TTL nor fence is known.
+     * @param string|null $prefix of the leases' keys; null takes the ini setting redis_lease.prefix
+     */
+    public function __construct(
+        private readonly LeaseFactory $leases,
+        Redis|RedisCluster|ClientInterface|null $client = null,
+        private readonly ?string $prefix = null,
+    ) {
+        $this->client = match (true) {
+            $client === null => null,
+            $client instanceof ClientInterface => new Predis($client),
+            default => new PhpRedis($client),
+        };
+    }
+
+    /**
+     * The leases whose resource begins so. SCAN does not stop the server; a lease that comes or goes meanwhile may be
+     * in the list or not.
+     *
+     * @return iterable<Lease>
+     *
+     * @throws LogicException without a client
+     */
+    public function list(string $beginning = ''): iterable
+    {
+        $client = $this->client ?? throw new LogicException('Leases can be listed only with a Redis client.');
+        $prefix = $this->prefix();
+        $seen = [];
+        foreach ($client->scan(addcslashes($prefix . $beginning, '\\*?[]') . '*') as $key) {
+            // SCAN may give a key twice.
+            $resource = substr((string) $key, strlen($prefix));
+            $lease = isset($seen[$key]) || $resource === '' ? null : $this->read($client, $resource);
+            $seen[$key] = true;
+            if ($lease !== null) {
+                yield $lease;
+            }
+        }
+    }
+
+    /**
+     * The lease on one resource; null when it is free.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function show(string $resource): ?Lease
+    {
+        if ($this->client !== null) {
+            return $this->read($this->client, $resource);
+        }
+        $owner = $this->leases->create($resource)->owner();
+
+        return $owner === null ? null : new Lease($resource, $owner, null, null);
+    }
+
+    /**
+     * Removes a lock. Its owner is not asked, and may be at work.
+     *
+     * @param string|null $owner only if this token has it
+     *
+     * @return bool true: removed. False: it was free, or another owner's.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function release(string $resource, ?string $owner = null): bool
+    {
+        return $owner === null
+            ? $this->leases->create($resource)->forceRelease()
+            : $this->leases->restore($resource, $owner)->release();
+    }
+
+    private function read(Client $client, string $resource): ?Lease
+    {
+        $key = $this->prefix() . $resource;
+        [$value, $ttl] = [$client->get($key), $client->pttl($key)];
+        if ($value === null || $ttl === -2) {
+            return null;
+        }
+        $isHandedOver = str_starts_with($value, 'reserved:');
+        $fenceKey = self::fenceKey($this->prefix(), $resource);
+        // The fence stands with the token it was minted for: another one's is not shown.
+        $fence = $fenceKey === null || $isHandedOver ? null : explode(':', (string) $client->get($fenceKey), 2);
+
+        return new Lease(
+            $resource,
+            $isHandedOver ? null : $value,
+            ($fence[1] ?? null) === $value ? (int) $fence[0] : null,
+            $ttl < 0 ? null : $ttl / 1000,
+        );
+    }
+
+    /** As the extension names it; null for the rare names whose braces it has to answer with a number. */
+    private static function fenceKey(string $prefix, string $resource): ?string
+    {
+        if (strpbrk($prefix, '{}') !== false) {
+            return null;
+        }
+        $start = substr($prefix, 0, -1) . '~';
+        if (strpbrk($resource, '{}') === false) {
+            return $start . '{' . $prefix . $resource . '}:fence';
+        }
+
+        return preg_match('/^[^{]*\{[^}]+\}/', $resource) === 1 ? "$start$resource/fence" : null;
+    }
+
+    private function prefix(): string
+    {
+        return $this->prefix ?? (string) ini_get('redis_lease.prefix');
+    }
+}

@@ -1,0 +1,48 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Inspect;
+
+/** A lock as it stands in Redis, at the moment in which it was looked at. */
+final class Lease
+{
+    /**
+     * @param string|null $owner the token; null while the lock is handed to a waiter
+     * @param int|null $fence null where it is not known
+     * @param float|null $ttl seconds; null when it never ends, which no lease does: another program's key
+     */
+    public function __construct(
+        public readonly string $resource,
+        public readonly ?string $owner,
+        public readonly ?int $fence,
+        public readonly ?float $ttl,
+    ) {
+    }
+
+    /**
+     * For a console's table. Bytes that are no printable text are shown as \xNN.
+     *
+     * @return list<string>
+     */
+    public function row(): array
+    {
+        return [
+            self::printable($this->resource),
+            $this->owner === null ? '(handed over)' : self::printable($this->owner),
+            $this->fence === null ? '-' : (string) $this->fence,
+            $this->ttl === null ? 'never ends' : sprintf('%.1f s', $this->ttl),
+        ];
+    }
+
+    private static function printable(string $bytes): string
+    {
+        $isText = preg_match('/^[^\p{C}]*$/u', $bytes) === 1;
+
+        return $isText ? $bytes : preg_replace_callback(
+            '/[^ -~]/',
+            static fn (array $byte): string => sprintf('\x%02x', ord($byte[0])),
+            $bytes,
+        );
+    }
+}

@@ -1,0 +1,56 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Inspect;
+
+use Redis;
+use RedisCluster;
+use RedisException;
+
+/**
+ * phpredis, past its prefix and serializer: rawCommand() knows neither.
+ *
+ * @internal
+ */
+final class PhpRedis implements Client
+{
+    public function __construct(private readonly Redis|RedisCluster $redis)
+    {
+    }
+
+    public function scan(string $pattern): iterable
+    {
+        foreach ($this->redis instanceof RedisCluster ? $this->redis->_masters() : [null] as $node) {
+            $cursor = '0';
+            do {
+                [$cursor, $names] = $this->ask($node, 'SCAN', $cursor, 'MATCH', $pattern, 'COUNT', '1000', 'TYPE', 'string');
+                yield from $names;
+            } while ((string) $cursor !== '0');
+        }
+    }
+
+    public function get(string $key): ?string
+    {
+        $value = $this->ask($key, 'GET', $key);
+
+        return is_string($value) ? $value : null;
+    }
+
+    public function pttl(string $key): int
+    {
+        return $this->ask($key, 'PTTL', $key);
+    }
+
+    /** @param array{string, int}|string|null $node the node of a cluster, or a key of it */
+    private function ask(array|string|null $node, string ...$words): mixed
+    {
+        $this->redis->clearLastError();
+        $answer = $this->redis instanceof RedisCluster
+            ? $this->redis->rawCommand($node, ...$words)
+            : $this->redis->rawCommand(...$words);
+        $error = $this->redis->getLastError();
+
+        return $error === null ? $answer : throw new RedisException($error);
+    }
+}

@@ -1,0 +1,142 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Laravel;
+
+use BadMethodCallException;
+use Illuminate\Contracts\Cache\LockProvider;
+use Illuminate\Contracts\Cache\Store;
+use InvalidArgumentException;
+use RedisLease\Bridge\LeaseFactory;
+
+/**
+ * A cache store whose locks are leases. Its values are another store's, the one that it is given.
+ *
+ * @mixin Store
+ */
+final class LeaseCacheStore implements LockProvider, Store
+{
+    /** @param float $longTtl seconds, for locks that are to have no end */
+    public function __construct(
+        private readonly Store $values,
+        private readonly LeaseFactory $leases,
+        private readonly float $longTtl,
+    ) {
+    }
+
+    /**
+     * @param string $name
+     * @param int|float $seconds 0: no end that the caller would name. It ends all the same, as LeaseLock says.
+     * @param string|null $owner of a lock that is held already
+     */
+    public function lock($name, $seconds = 0, $owner = null): LeaseLock
+    {
+        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl);
+    }
+
+    /**
+     * The lock of an owner that has it already, in another process.
+     *
+     * @param string $name
+     * @param string $owner what owner() said once the lock was acquired
+     *
+     * @throws InvalidArgumentException when the owner is empty
+     */
+    public function restoreLock($name, $owner): LeaseLock
+    {
+        if ((string) $owner === '') {
+            throw new InvalidArgumentException('A lock has an owner to restore it by once it was acquired, not before.');
+        }
+
+        return $this->lock($name, 0, $owner);
+    }
+
+    public function get($key): mixed
+    {
+        return $this->values->get($key);
+    }
+
+    public function many(array $keys): array
+    {
+        return $this->values->many($keys);
+    }
+
+    public function put($key, $value, $seconds): bool
+    {
+        return (bool) $this->values->put($key, $value, $seconds);
+    }
+
+    public function putMany(array $values, $seconds): bool
+    {
+        return (bool) $this->values->putMany($values, $seconds);
+    }
+
+    /** Laravel asks whether a store has this, and does it itself where it has not. */
+    public function add($key, $value, $seconds): bool
+    {
+        if (method_exists($this->values, 'add')) {
+            return (bool) $this->values->add($key, $value, $seconds);
+        }
+
+        return $this->values->get($key) === null && $this->values->put($key, $value, $seconds);
+    }
+
+    public function increment($key, $value = 1): mixed
+    {
+        return $this->values->increment($key, $value);
+    }
+
+    public function decrement($key, $value = 1): mixed
+    {
+        return $this->values->decrement($key, $value);
+    }
+
+    public function forever($key, $value): bool
+    {
+        return (bool) $this->values->forever($key, $value);
+    }
+
+    /** Every store has it from Laravel 13 on. */
+    public function touch($key, $seconds): bool
+    {
+        if (method_exists($this->values, 'touch')) {
+            return (bool) $this->values->touch($key, $seconds);
+        }
+        $value = $this->values->get($key);
+
+        return $value !== null && $this->values->put($key, $value, $seconds);
+    }
+
+    public function forget($key): bool
+    {
+        return (bool) $this->values->forget($key);
+    }
+
+    /** The values. The locks stay, unless they are in the same Redis database. */
+    public function flush(): bool
+    {
+        return (bool) $this->values->flush();
+    }
+
+    public function getPrefix(): string
+    {
+        return $this->values->getPrefix();
+    }
+
+    /** Laravel asks for this by name, so it is here whether or not the store of the values has it. */
+    public function tags($names): mixed
+    {
+        if (!method_exists($this->values, 'tags')) {
+            throw new BadMethodCallException('This cache store does not support tagging.');
+        }
+
+        return $this->values->tags(is_array($names) ? $names : func_get_args());
+    }
+
+    /** Whatever else the store of the values can do. */
+    public function __call(string $method, array $arguments): mixed
+    {
+        return $this->values->$method(...$arguments);
+    }
+}

@@ -1,0 +1,222 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Laravel;
+
+use DistributedLock;
+use Illuminate\Cache\Lock;
+use Illuminate\Contracts\Cache\LockTimeoutException;
+use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Bridge\Patience;
+use RedisLease\LeaseException;
+
+/**
+ * A lock of Laravel's on a lease. As with Laravel's own, it stays when the object goes and when the request ends: for
+ * the job that restoreLock() is called in, or until its seconds are over.
+ *
+ * The owner is the lease's token, new with each grant, so owner() has its answer once the lock was acquired. An owner
+ * that the caller brings names a lock that is held already; a grant replaces it.
+ *
+ * False is contention and nothing else: trouble with Redis is a RedisLease\LeaseException.
+ */
+final class LeaseLock extends Lock
+{
+    /** Set where the object has to stay for the renewal to go on. */
+    private ?DistributedLock $lease = null;
+    /** Released, and not answered. When it goes it tries once more. */
+    private ?DistributedLock $owed = null;
+    private ?int $fence = null;
+    /** The process that the lock was granted to. A forked child inherits the object, and owns nothing. */
+    private ?int $pid = null;
+    private bool $isReleased = false;
+
+    /**
+     * @param string $name
+     * @param int|float $seconds 0: the lease lives for $longTtl, and is renewed while this object lives
+     * @param string|null $owner of a lock that is held already
+     * @param float $longTtl seconds
+     */
+    public function __construct(
+        private readonly LeaseFactory $leases,
+        $name,
+        $seconds,
+        $owner,
+        private readonly float $longTtl,
+    ) {
+        parent::__construct($name, $seconds, (string) $owner);
+    }
+
+    /** The lock stays: only the renewal ends with the object. */
+    public function __destruct()
+    {
+        $this->lease?->detach();
+    }
+
+    /**
+     * Takes the lock if it is free. As with Laravel's own, it is not free for its present owner either.
+     *
+     * @return bool true: acquired. False: somebody has it.
+     *
+     * @throws LeaseException when Redis could not be asked, or its answer is unknown
+     */
+    public function acquire(): bool
+    {
+        return $this->take(0.0);
+    }
+
+    /**
+     * Waits on Redis, without polling: a release wakes the one that has waited longest. Signals are served meanwhile.
+     *
+     * @param int|float $seconds how long to wait; an outage ends it sooner
+     * @param callable|null $callback called with the lock held, which is released then
+     *
+     * @return mixed what the callback returned, or true
+     *
+     * @throws LockTimeoutException when somebody had it until then
+     * @throws LeaseException when Redis could not be asked, or its answer is unknown
+     */
+    public function block($seconds, $callback = null): mixed
+    {
+        if (!$this->take((float) $seconds)) {
+            throw new LockTimeoutException("The lock [{$this->name}] was not free within $seconds seconds.");
+        }
+        if (!is_callable($callback)) {
+            return true;
+        }
+        try {
+            return $callback();
+        } finally {
+            $this->release();
+        }
+    }
+
+    /**
+     * Gives the lock back, if this owner has it.
+     *
+     * @return bool true: it was ours. False: it was lost before, or never ours.
+     *
+     * @throws LeaseException when Redis could not be asked; a further call gives the final answer
+     */
+    public function release(): bool
+    {
+        if (!$this->isOurs()) {
+            return false;
+        }
+        $this->owed = $this->lease();
+        $this->lease = null;
+        $wasHeld = $this->owed->release();
+        $this->owed = null;
+        $this->isReleased = true;
+
+        return $wasHeld;
+    }
+
+    /**
+     * Extends the lock, if this owner has it. It never shortens it.
+     *
+     * @param int|float|null $seconds at least so many from now; null takes the lock's own
+     *
+     * @return bool true: extended. False: lost, or never ours.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function refresh($seconds = null): bool
+    {
+        if (!$this->isOurs()) {
+            return false;
+        }
+        $lease = $this->lease();
+        $isExtended = $lease->renew($seconds > 0 ? (float) $seconds : $this->ttl());
+        if ($isExtended) {
+            $this->fence = $lease->fence();
+        }
+        if ($lease !== $this->lease) {
+            $lease->detach();
+        }
+
+        return $isExtended;
+    }
+
+    /**
+     * Removes the lock, whoever's it is. Its owner is not asked, and may be at work.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function forceRelease(): void
+    {
+        ($this->lease ?? $this->leases->create($this->name))->forceRelease();
+    }
+
+    /**
+     * Whether anybody has it.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function isLocked(): bool
+    {
+        return $this->getCurrentOwner() !== null;
+    }
+
+    /**
+     * Whether this owner has it.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function isOwner(): bool
+    {
+        return $this->isOwnedByCurrentProcess();
+    }
+
+    /**
+     * The number of this grant, for what is written under the lock: a late write can then be refused. Null before the
+     * lock was acquired or, if it was restored, refreshed.
+     */
+    public function fence(): ?int
+    {
+        return $this->fence;
+    }
+
+    protected function getCurrentOwner(): ?string
+    {
+        return $this->leases->create($this->name)->owner();
+    }
+
+    protected function isOwnedByCurrentProcess(): bool
+    {
+        return $this->isOurs() && parent::isOwnedByCurrentProcess();
+    }
+
+    private function take(float $wait): bool
+    {
+        $isEndless = $this->seconds <= 0;
+        // A new lease each time: the one that this object has already is in the way as any other's.
+        $lease = $this->leases->create($this->name, $this->ttl(), autoRenew: $isEndless);
+        if (!Patience::acquire($lease, $wait)) {
+            return false;
+        }
+        [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), getmypid()];
+        $this->lease = $isEndless ? $lease : null;
+        [$this->owed, $this->isReleased] = [null, false];
+        if (!$isEndless) {
+            $lease->detach();
+        }
+
+        return true;
+    }
+
+    private function lease(): DistributedLock
+    {
+        return $this->owed ?? $this->lease ?? $this->leases->restore($this->name, $this->owner, $this->ttl());
+    }
+
+    private function ttl(): float
+    {
+        return $this->seconds > 0 ? (float) $this->seconds : $this->longTtl;
+    }
+
+    private function isOurs(): bool
+    {
+        return $this->owner !== '' && !$this->isReleased && ($this->pid === null || $this->pid === getmypid());
+    }
+}

@@ -1,0 +1,53 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge;
+
+use DistributedLock;
+use RedisLease\Connection;
+use ValueError;
+
+/**
+ * Makes leases on one connection with one default TTL: what a framework's configuration says, in one service.
+ *
+ *     $lock = $leases->create('order:42');
+ *     if ($lock->acquire(wait: 0.5)) { ... }
+ */
+final class LeaseFactory
+{
+    /**
+     * @param Connection|null $connection null takes the one that the ini setting redis_lease.dsn names
+     * @param float|null $ttl seconds for leases that name none, 0.01 to 31536000 (one year).
+     *     Null takes the ini setting redis_lease.ttl.
+     */
+    public function __construct(
+        private readonly ?Connection $connection = null,
+        private readonly ?float $ttl = null,
+    ) {
+    }
+
+    /**
+     * A lock that is not held yet; the arguments are those of DistributedLock.
+     *
+     * @throws ValueError when the resource is empty or too long, or the TTL is out of range
+     */
+    public function create(
+        string $resource,
+        ?float $ttl = null,
+        bool $autoRenew = false,
+        bool $abortOnLoss = false,
+    ): DistributedLock {
+        return new DistributedLock($resource, $ttl ?? $this->ttl, $autoRenew, $this->connection, $abortOnLoss);
+    }
+
+    /**
+     * The lock of a token that exists already: another process's after detach(), or a framework's owner string.
+     *
+     * @throws ValueError when an argument is out of range
+     */
+    public function restore(string $resource, string $token, ?float $ttl = null): DistributedLock
+    {
+        return DistributedLock::restore($resource, $token, $ttl ?? $this->ttl, $this->connection);
+    }
+}

@@ -1,0 +1,48 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Symfony\Command;
+
+use RedisLease\Bridge\Inspect\Inspector;
+use Symfony\Component\Console\Command\Command;
+use Symfony\Component\Console\Input\InputArgument;
+use Symfony\Component\Console\Input\InputInterface;
+use Symfony\Component\Console\Input\InputOption;
+use Symfony\Component\Console\Output\OutputInterface;
+use Symfony\Component\Console\Style\SymfonyStyle;
+
+/** lease:release */
+final class ReleaseCommand extends Command
+{
+    public function __construct(private readonly Inspector $inspector)
+    {
+        parent::__construct('lease:release');
+    }
+
+    protected function configure(): void
+    {
+        $this->setDescription('Removes a lease, while its owner may be at work')
+            ->addArgument('resource', InputArgument::REQUIRED, 'The name, without prefix')
+            ->addOption('owner', null, InputOption::VALUE_REQUIRED, 'Only if this token has it')
+            ->addOption('force', 'f', InputOption::VALUE_NONE, 'Do not ask');
+    }
+
+    /** Exit code 1 when nothing was removed. */
+    protected function execute(InputInterface $input, OutputInterface $output): int
+    {
+        [$resource, $owner] = [(string) $input->getArgument('resource'), $input->getOption('owner')];
+        $style = new SymfonyStyle($input, $output);
+        $question = "Remove the lease on $resource? Its owner is not asked, and may be at work.";
+        // Where nobody can be asked the answer is no.
+        if ($owner === null && !$input->getOption('force') && !$style->confirm($question, false)) {
+            $style->writeln('Nothing was removed.');
+
+            return self::FAILURE;
+        }
+        $isRemoved = $this->inspector->release($resource, $owner);
+        $style->writeln($isRemoved ? 'It was removed.' : 'Nothing was removed: it is free, or another owner has it.');
+
+        return $isRemoved ? self::SUCCESS : self::FAILURE;
+    }
+}

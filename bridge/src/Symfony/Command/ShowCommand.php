@@ -1,0 +1,42 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Symfony\Command;
+
+use RedisLease\Bridge\Inspect\Inspector;
+use Symfony\Component\Console\Command\Command;
+use Symfony\Component\Console\Input\InputArgument;
+use Symfony\Component\Console\Input\InputInterface;
+use Symfony\Component\Console\Output\OutputInterface;
+use Symfony\Component\Console\Style\SymfonyStyle;
+
+/** lease:show */
+final class ShowCommand extends Command
+{
+    public function __construct(private readonly Inspector $inspector)
+    {
+        parent::__construct('lease:show');
+    }
+
+    protected function configure(): void
+    {
+        $this->setDescription('Shows who has the lease on a resource')
+            ->addArgument('resource', InputArgument::REQUIRED, 'The name, without prefix');
+    }
+
+    /** Exit code 1 when it is free. */
+    protected function execute(InputInterface $input, OutputInterface $output): int
+    {
+        $lease = $this->inspector->show((string) $input->getArgument('resource'));
+        $style = new SymfonyStyle($input, $output);
+        if ($lease === null) {
+            $style->writeln('It is free.');
+
+            return self::FAILURE;
+        }
+        $style->table(['Resource', 'Owner', 'Fence', 'TTL'], [$lease->row()]);
+
+        return self::SUCCESS;
+    }
+}

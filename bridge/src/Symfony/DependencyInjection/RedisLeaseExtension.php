@@ -1,0 +1,82 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Bridge\Symfony\DependencyInjection;
+
+use RedisLease\Bridge\Inspect\Inspector;
+use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Bridge\Symfony\Command\ListCommand;
+use RedisLease\Bridge\Symfony\Command\ReleaseCommand;
+use RedisLease\Bridge\Symfony\Command\ShowCommand;
+use RedisLease\Bridge\Symfony\LeaseStore;
+use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Connection;
+use Symfony\Component\Console\Command\Command;
+use Symfony\Component\DependencyInjection\ContainerBuilder;
+use Symfony\Component\DependencyInjection\ContainerInterface;
+use Symfony\Component\DependencyInjection\Definition;
+use Symfony\Component\DependencyInjection\Extension\Extension;
+use Symfony\Component\DependencyInjection\Reference;
+use Symfony\Component\Lock\PersistingStoreInterface;
+
+/** Makes the services. Which of the application's lock factories is replaced is left to LockFactoryPass. */
+final class RedisLeaseExtension extends Extension
+{
+    public function load(array $configs, ContainerBuilder $container): void
+    {
+        $config = $this->processConfiguration(new Configuration(), $configs);
+
+        $connection = new Definition(Connection::class, [
+            $config['dsn'], $config['connect_timeout'], $config['command_timeout'], $config['prefix'],
+        ]);
+        if ($config['dsn'] === null) {
+            $settings = array_filter(
+                [$config['connect_timeout'], $config['command_timeout'], $config['prefix']],
+                static fn (mixed $value): bool => $value !== null,
+            );
+            $connection = $settings === []
+                ? (new Definition(Connection::class))->setFactory([Connection::class, 'default'])
+                : $connection->setArgument(0, (string) ini_get('redis_lease.dsn'));
+        }
+        $container->setDefinition('redis_lease.connection', $connection);
+        $container->setAlias(Connection::class, 'redis_lease.connection');
+
+        $leases = [new Reference('redis_lease.connection'), $config['ttl']];
+        $container->setDefinition('redis_lease.factory', new Definition(LeaseFactory::class, $leases))->setPublic(true);
+        $container->setAlias(LeaseFactory::class, 'redis_lease.factory');
+
+        if (interface_exists(PersistingStoreInterface::class)) {
+            $this->addLockFactory($config, $container);
+        }
+        if (class_exists(Command::class)) {
+            $this->addCommands($config, $container);
+        }
+    }
+
+    private function addLockFactory(array $config, ContainerBuilder $container): void
+    {
+        $store = [new Reference('redis_lease.connection'), $config['lock_ttl'], $config['longest_wait']];
+        $container->setDefinition('redis_lease.lock_store', new Definition(LeaseStore::class, $store));
+        $container->setAlias(LeaseStore::class, 'redis_lease.lock_store');
+
+        $logger = new Reference('logger', ContainerInterface::IGNORE_ON_INVALID_REFERENCE);
+        $factory = (new Definition(LockFactory::class, [new Reference('redis_lease.lock_store')]))
+            ->addMethodCall('setLogger', [$logger])
+            ->addTag('monolog.logger', ['channel' => 'lock']);
+        $container->setDefinition('redis_lease.lock_factory', $factory);
+        $container->setParameter('redis_lease.lock', $config['lock']);
+    }
+
+    private function addCommands(array $config, ContainerBuilder $container): void
+    {
+        $client = $config['client'] === null ? null : new Reference($config['client']);
+        $arguments = [new Reference('redis_lease.factory'), $client, $config['prefix']];
+        $container->setDefinition('redis_lease.inspector', new Definition(Inspector::class, $arguments));
+        foreach (['list' => ListCommand::class, 'show' => ShowCommand::class, 'release' => ReleaseCommand::class] as $name => $class) {
+            $command = (new Definition($class, [new Reference('redis_lease.inspector')]))
+                ->addTag('console.command', ['command' => "lease:$name"]);
+            $container->setDefinition("redis_lease.command.$name", $command);
+        }
+    }
+}

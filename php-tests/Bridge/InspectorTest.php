@@ -1,0 +1,148 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Tests\Bridge;
+
+use DistributedLock;
+use LogicException;
+use Predis\Client;
+use Redis;
+use RedisCluster;
+use RedisLease\Bridge\Inspect\Inspector;
+use RedisLease\Bridge\Inspect\Lease;
+use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Connection;
+use RedisLease\Tests\Bridge\Database\Needs;
+use RedisLease\Tests\Support\RedisCluster as Cluster;
+use RedisLease\Tests\Support\ServerTestCase;
+
+/** What an operator sees of the leases in Redis. */
+final class InspectorTest extends ServerTestCase
+{
+    public static function setUpBeforeClass(): void
+    {
+        Needs::module('redis', 'php-redis');
+        Needs::library('php-predis', 'Predis/autoload.php');
+        parent::setUpBeforeClass();
+    }
+
+    /** @return array<string, Redis|Client> with what would hide or change the keys, if it were used */
+    private function clients(): array
+    {
+        $redis = new Redis();
+        $redis->connect(self::$server->socket());
+        $redis->setOption(Redis::OPT_PREFIX, 'app:');
+        $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+
+        return [
+            'phpredis' => $redis,
+            'Predis' => new Client(['scheme' => 'unix', 'path' => self::$server->socket()], ['prefix' => 'app:']),
+        ];
+    }
+
+    private function inspector(Redis|Client|null $client = null): Inspector
+    {
+        return new Inspector(new LeaseFactory($this->connection()), $client);
+    }
+
+    public function testItListsWhatBeginsWithThePrefixAndTheBeginning(): void
+    {
+        $names = ['order:1', 'order:{eu}:2', 'a*b', 'a?b', "bytes \xff\n"];
+        $locks = array_map(fn (string $name) => $this->heldLock($name, 50.0), $names);
+        self::$server->command('SET', 'another key', 'x');
+        self::$server->command('RPUSH', 'lock:of another type', 'x');
+        foreach ($this->clients() as $which => $client) {
+            $seen = [];
+            foreach ($this->inspector($client)->list() as $lease) {
+                $seen[$lease->resource] = $lease;
+            }
+            self::assertEqualsCanonicalizing($names, array_map(strval(...), array_keys($seen)), $which);
+            foreach ($locks as $number => $lock) {
+                $lease = $seen[$names[$number]];
+                self::assertSame([$lock->token(), $lock->fence()], [$lease->owner, $lease->fence], "$which: {$names[$number]}");
+                self::assertGreaterThan(40.0, $lease->ttl, $which);
+                self::assertLessThanOrEqual(50.0, $lease->ttl, $which);
+            }
+            $beginning = [...$this->inspector($client)->list('a*')];
+            self::assertSame(['a*b'], array_column($beginning, 'resource'), $which);
+        }
+    }
+
+    public function testThousandsAreListedOnceEach(): void
+    {
+        for ($number = 0; $number < 3_000; $number++) {
+            self::$server->command('SET', "lock:$number", 'x', 'PX', 60_000);
+        }
+        foreach ($this->clients() as $which => $client) {
+            self::assertCount(3_000, [...$this->inspector($client)->list()], $which);
+        }
+    }
+
+    public function testItShowsOneLeaseWithAndWithoutAClient(): void
+    {
+        $lock = $this->heldLock('order:1');
+        foreach ([null, ...$this->clients()] as $client) {
+            $inspector = $this->inspector($client);
+            self::assertNull($inspector->show('order:2'));
+            $lease = $inspector->show('order:1');
+            self::assertSame($lock->token(), $lease->owner);
+            self::assertSame($client === null ? null : $lock->fence(), $lease->fence);
+        }
+    }
+
+    public function testAForeignKeyHasNoFenceAndALockInPassingNoOwner(): void
+    {
+        self::$server->command('SET', 'lock:order:1', 'of another program');
+        self::$server->command('SET', 'lock~{lock:order:1}:fence', '1800000000000000:of an earlier one');
+        self::$server->command('SET', 'lock:order:2', 'reserved:0123', 'PX', 60_000);
+        foreach ($this->clients() as $client) {
+            $inspector = $this->inspector($client);
+            self::assertSame(['order:1', 'of another program', '-', 'never ends'], $inspector->show('order:1')->row());
+            self::assertSame('(handed over)', $inspector->show('order:2')->row()[1]);
+        }
+        self::assertSame('a\x1b[2J\xff', (new Lease("a\e[2J\xff", 'x', null, null))->row()[0]);
+    }
+
+    public function testItReleasesWhateverTheOwnerOrOnlyIfTheOwnerIsRight(): void
+    {
+        $lock = $this->heldLock('order:1');
+        $inspector = $this->inspector();
+
+        self::assertFalse($inspector->release('order:1', 'somebody else'));
+        self::assertTrue($lock->renew());
+        self::assertTrue($inspector->release('order:1', $lock->token()));
+        self::assertFalse($inspector->release('order:1'));
+        $next = $this->heldLock('order:1');
+        self::assertTrue($inspector->release('order:1'));
+        self::assertFalse($next->renew());
+    }
+
+    public function testWithoutAClientItSaysWhyItCannotList(): void
+    {
+        $this->expectException(LogicException::class);
+        $this->expectExceptionMessage('client');
+        [...$this->inspector()->list()];
+    }
+
+    public function testItListsEveryNodeOfACluster(): void
+    {
+        $cluster = Cluster::start();
+        $connection = new Connection($cluster->dsn(), 5.0, 5.0);
+        $locks = [];
+        for ($number = 0; $number < 20; $number++) {
+            $lock = new DistributedLock("order:$number", 30.0, connection: $connection);
+            self::assertTrue($lock->acquire());
+            $locks["order:$number"] = $lock;
+        }
+        $client = new RedisCluster(null, ['127.0.0.1:' . $cluster->servers()[0]->port()]);
+        $listed = [];
+        foreach ((new Inspector(new LeaseFactory($connection), $client))->list() as $lease) {
+            $listed[$lease->resource] = $lease->fence;
+        }
+        $fences = array_map(static fn (DistributedLock $lock): ?int => $lock->fence(), $locks);
+        ksort($fences);
+        ksort($listed);
+        self::assertSame($fences, $listed);
+    }
+}

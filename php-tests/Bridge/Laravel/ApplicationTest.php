@@ -1,0 +1,182 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Tests\Bridge\Laravel;
+
+use DistributedLock;
+use Illuminate\Bus\UniqueLock;
+use Illuminate\Console\Scheduling\CacheEventMutex;
+use Illuminate\Console\Scheduling\CacheSchedulingMutex;
+use Illuminate\Console\Scheduling\Event;
+use Illuminate\Contracts\Console\Kernel;
+use Illuminate\Queue\Middleware\WithoutOverlapping;
+use Illuminate\Support\Facades\Cache;
+use InvalidArgumentException;
+use RedisLease\Bridge\Laravel\LeaseLock;
+use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Tests\Bridge\Database\Needs;
+
+/** A booted application, which has found the package by itself. */
+final class ApplicationTest extends LaravelTestCase
+{
+    public function testTheCachesLocksAreLeasesAndItsValuesAreNot(): void
+    {
+        $this->app();
+        $lock = Cache::lock('order:1', 30);
+
+        self::assertInstanceOf(LeaseLock::class, $lock);
+        self::assertTrue($lock->get());
+        self::assertSame($lock->owner(), self::stored('order:1'));
+        self::assertIsInt($lock->fence());
+        Cache::put('order:1', 'value', 60);
+        self::assertSame('value', Cache::get('order:1'));
+        self::assertSame('value', Cache::store('memory')->get('order:1'));
+        self::assertTrue(Cache::restoreLock('order:1', $lock->owner())->release());
+    }
+
+    public function testTheSettingsReachTheLocks(): void
+    {
+        $app = $this->app(['prefix' => 'app:', 'ttl' => 7.0, 'connect_timeout' => 2, 'command_timeout' => '2.5']);
+        self::assertTrue(Cache::lock('order:1', 30)->get());
+        self::assertNotNull(self::$server->command('GET', 'app:order:1'));
+
+        $lease = $app->make(LeaseFactory::class)->create('order:2');
+        self::assertTrue($lease->acquire());
+        self::assertLessThanOrEqual(7_000, self::$server->command('PTTL', 'app:order:2'));
+    }
+
+    public function testApplicationsThatShareARedisDoNotShareLocks(): void
+    {
+        $app = $this->app();
+        $app->make('config')->set('cache.prefix', 'shop_cache');
+
+        self::assertTrue(Cache::lock('order:1', 30)->get());
+
+        self::assertNotNull(self::$server->command('GET', 'lock:shop_cache:order:1'));
+    }
+
+    public function testWithoutADsnTheIniSettingCounts(): void
+    {
+        $before = ini_set('redis_lease.dsn', self::$server->dsn());
+        try {
+            $app = $this->app(['dsn' => null]);
+            self::assertTrue(Cache::lock('order:1', 30)->get());
+            self::assertNotNull(self::stored('order:1'));
+            self::assertInstanceOf(DistributedLock::class, $app->make(LeaseFactory::class)->create('x'));
+        } finally {
+            ini_set('redis_lease.dsn', $before);
+        }
+    }
+
+    public function testAStoreWithoutAnotherForItsValuesIsRefused(): void
+    {
+        $this->app();
+        foreach ([null, 'leases'] as $values) {
+            config(['cache.stores.wrong' => ['driver' => 'redis_lease', 'store' => $values]]);
+            try {
+                Cache::store('wrong');
+                self::fail('nothing would keep the values');
+            } catch (InvalidArgumentException $refusal) {
+                self::assertStringContainsString('values', $refusal->getMessage());
+            }
+        }
+    }
+
+    public function testAUniqueJobIsLockedUntilItIsDone(): void
+    {
+        $app = $this->app();
+        $job = new class {
+            public string $uniqueId = '7';
+            public int $uniqueFor = 60;
+        };
+        $unique = new UniqueLock($app->make('cache')->store());
+
+        self::assertTrue($unique->acquire($job));
+        gc_collect_cycles();
+        self::assertFalse((new UniqueLock($app->make('cache')->store()))->acquire($job));
+        if (method_exists($unique, 'release')) {
+            $unique->release($job);
+            self::assertTrue($unique->acquire($job));
+        }
+    }
+
+    public function testAJobDoesNotOverlapAnother(): void
+    {
+        $this->app();
+        $job = new class {
+            public ?int $releasedFor = null;
+
+            public function release(int $seconds): void
+            {
+                $this->releasedFor = $seconds;
+            }
+        };
+        $middleware = (new WithoutOverlapping('report'))->expireAfter(60)->releaseAfter(5);
+        $ran = $middleware->handle($job, function (object $job) use ($middleware): string {
+            $middleware->handle($job, fn () => self::fail('it overlaps'));
+
+            return 'ran';
+        });
+
+        self::assertContains($ran, ['ran', null]);
+        self::assertSame(5, $job->releasedFor);
+        self::assertSame(0, self::$server->command('EXISTS', 'lock:' . $middleware->getLockKey($job)));
+    }
+
+    public function testTheSchedulersMutexesExclude(): void
+    {
+        $app = $this->app();
+        $event = new Event(new CacheEventMutex($app->make('cache')), 'php -v');
+        $event->expiresAt = 10;
+        foreach ([1, 2] as $round) {
+            $mutex = new CacheEventMutex($app->make('cache'));
+            self::assertFalse($mutex->exists($event));
+            self::assertTrue($mutex->create($event));
+            self::assertFalse((new CacheEventMutex($app->make('cache')))->create($event), "round $round");
+            self::assertTrue($mutex->exists($event));
+            $mutex->forget($event);
+        }
+        $oneServer = new CacheSchedulingMutex($app->make('cache'));
+        self::assertTrue($oneServer->create($event, new \DateTimeImmutable('2026-01-01 00:00')));
+        self::assertFalse($oneServer->create($event, new \DateTimeImmutable('2026-01-01 00:00')));
+    }
+
+    public function testTheCommandsListShowAndRelease(): void
+    {
+        Needs::module('redis', 'php-redis');
+        $app = $this->app(['client' => 'leases'], ['redis' => [
+            'client' => 'phpredis',
+            'options' => ['prefix' => 'laravel_database_'],
+            'leases' => ['host' => self::$server->socket(), 'port' => 0],
+        ]]);
+        $app->make('config')->set('cache.prefix', 'shop_cache');
+        $kernel = $app->make(Kernel::class);
+        $run = static function (string $name, array $input = []) use ($kernel): array {
+            return [$kernel->call($name, $input + ['--no-interaction' => true]), $kernel->output()];
+        };
+        self::assertSame([0, "No leases.\n"], $run('lease:list'));
+        [$lock, $other] = [Cache::lock('order:1', 30), Cache::lock('invoice:1', 30)];
+        $lock->get();
+        $other->get();
+
+        [$code, $list] = $run('lease:list');
+        self::assertSame(0, $code);
+        self::assertMatchesRegularExpression("/order:1 +\| {$lock->owner()} +\| {$lock->fence()} +\| \d+\.\d s/", $list);
+        self::assertStringContainsString($other->owner(), $list);
+        self::assertStringNotContainsString($other->owner(), $run('lease:list', ['beginning' => 'order:'])[1]);
+
+        self::assertStringContainsString((string) $lock->fence(), $run('lease:show', ['name' => 'order:1'])[1]);
+        self::assertSame([1, "It is free.\n"], $run('lease:show', ['name' => 'order:2', '--store' => 'leases']));
+
+        self::assertSame(1, $run('lease:release', ['name' => 'order:1'])[0], 'nobody has said yes');
+        self::assertSame(1, $run('lease:release', ['name' => 'order:1', '--owner' => $other->owner()])[0]);
+        self::assertTrue($lock->refresh());
+        self::assertSame([0, "It was removed.\n"], $run('lease:release', ['name' => 'order:1', '--force' => true]));
+        self::assertFalse($lock->refresh());
+        self::assertSame(0, $run('lease:release', ['name' => 'invoice:1', '--owner' => $other->owner()])[0]);
+
+        $this->expectException(InvalidArgumentException::class);
+        $run('lease:list', ['--store' => 'memory']);
+    }
+}

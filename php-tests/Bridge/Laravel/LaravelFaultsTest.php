@@ -1,0 +1,198 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Tests\Bridge\Laravel;
+
+use Illuminate\Contracts\Cache\LockTimeoutException;
+use PDO;
+use Redis;
+use RedisLease\Bridge\FencedTable;
+use RedisLease\Bridge\Laravel\LeaseLock;
+use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Bridge\StaleFenceException;
+use RedisLease\Connection;
+use RedisLease\ConnectionException;
+use RedisLease\Tests\Bridge\Database\Needs;
+use RedisLease\Tests\Support\KeySlot;
+use RedisLease\Tests\Support\Proc;
+use RedisLease\Tests\Support\RedisServer;
+
+use function RedisLease\Tests\Support\eventually;
+
+/** What Laravel's users reported of locks in Redis does not happen here. Each test names the report. */
+final class LaravelFaultsTest extends LaravelTestCase
+{
+    /** laravel#23607: a forked child frees the lock that its parent holds. */
+    public function testAForkedChildDoesNotFreeItsParentsLock(): void
+    {
+        $worker = self::laravelWorker(<<<'PHP'
+            $lock = Cache::lock('order:1', 60);
+            say($lock->get());
+            if (($child = pcntl_fork()) === 0) {
+                say([$lock->isOwner(), $lock->release(), $lock->refresh(), $lock->get()]);
+                unset($lock);
+                exit;
+            }
+            pcntl_waitpid($child, $status);
+            hear();
+            say([$lock->isOwner(), $lock->refresh(), $lock->release()]);
+            PHP);
+        self::assertTrue($worker->hear());
+        $owner = self::stored('order:1');
+        self::assertSame([false, false, false, false], $worker->hear());
+
+        self::assertSame($owner, self::stored('order:1'));
+        $worker->say();
+        self::assertSame([true, true, true], $worker->hear());
+        $worker->finish();
+    }
+
+    /** laravel#26213, laravel#20709: a lock is released that has passed to another worker when it expired. */
+    public function testALockThatHasPassedToAnotherIsNotReleased(): void
+    {
+        $late = $this->lease('order:1', 0.05);
+        self::assertTrue($late->get());
+        eventually(fn () => !$late->isLocked(), 'the lock is over');
+        $next = $this->lease('order:1');
+        self::assertTrue($next->get());
+
+        self::assertFalse($late->release());
+        self::assertFalse($late->refresh());
+
+        self::assertTrue($next->refresh());
+    }
+
+    /** laravel#59567, laravel#60042: a retry of a job frees the lock of a newer one. */
+    public function testARetryThatRunsLateFreesNothingAndWritesNothing(): void
+    {
+        Needs::module('pdo_sqlite', 'php-sqlite3');
+        $pdo = new PDO('sqlite::memory:');
+        $pdo->exec('CREATE TABLE report (id INTEGER PRIMARY KEY, text TEXT, fence BIGINT)');
+        $reports = new FencedTable($pdo, 'report');
+        $first = $this->lease('report', 60);
+        $first->get();
+        [$owner, $fence] = [$first->owner(), $first->fence()];
+        self::assertTrue($first->release());
+        $newer = $this->lease('report', 60);
+        $newer->get();
+        $reports->put(1, ['text' => 'newer'], $newer->fence());
+
+        $retry = $this->lease('report', 0, $owner);
+        self::assertFalse($retry->refresh());
+        try {
+            $reports->put(1, ['text' => 'late'], $fence);
+            self::fail('a newer one has written');
+        } catch (StaleFenceException) {
+            $retry->release();
+        }
+
+        self::assertTrue($newer->refresh());
+        self::assertSame('newer', $pdo->query('SELECT text FROM report')->fetchColumn());
+    }
+
+    /** From the request to the job, by the owner: symfony#57970 and symfony#28208 of Laravel's. */
+    public function testAJobInAnotherProcessGoesOnWithTheLockAndReleasesIt(): void
+    {
+        $request = self::laravelWorker(<<<'PHP'
+            $lock = Cache::lock('podcast:1', 60);
+            say([$lock->get(), $lock->owner(), $lock->fence()]);
+            PHP);
+        [$acquired, $owner, $fence] = $request->hear();
+        self::assertTrue($acquired);
+        $request->finish();
+        self::assertSame($owner, self::stored('podcast:1'));
+
+        $job = self::laravelWorker(<<<'PHP'
+            $stranger = Cache::lock('podcast:1', 60);
+            say([$stranger->get(), $stranger->release()]);
+            $lock = Cache::restoreLock('podcast:1', $args['owner']);
+            say([$lock->refresh(120), $lock->fence(), $lock->release()]);
+            PHP, ['owner' => $owner]);
+        self::assertSame([false, false], $job->hear());
+        self::assertSame([true, $fence, true], $job->hear());
+        $job->finish();
+        self::assertNull(self::stored('podcast:1'));
+    }
+
+    /** An outage looks like contention: get() is false, and the work is skipped without a word. */
+    public function testAnOutageIsToldAsOne(): void
+    {
+        $server = RedisServer::start();
+        $leases = new LeaseFactory(new Connection($server->dsn(), 0.2, 0.2));
+        $lock = new LeaseLock($leases, 'order:1', 30, null, 60.0);
+        $server->kill();
+        $uses = [
+            'get' => fn () => $lock->get(),
+            'block' => fn () => $lock->block(0.5),
+            'isLocked' => fn () => $lock->isLocked(),
+            'forceRelease' => fn () => $lock->forceRelease(),
+        ];
+        foreach ($uses as $what => $use) {
+            try {
+                $use();
+                self::fail("$what(): there is no Redis");
+            } catch (ConnectionException $outage) {
+                self::assertSame('order:1', $outage->resource, $what);
+            }
+        }
+    }
+
+    /** laravel#36337: with a serializer or compression of phpredis the release compares other bytes. */
+    public function testTheClientsSerializerDoesNotMatter(): void
+    {
+        Needs::module('redis', 'php-redis');
+        $options = ['prefix' => 'p:', 'serializer' => Redis::SERIALIZER_PHP];
+        $this->app(['store' => 'redis'], ['redis' => [
+            'client' => 'phpredis',
+            'options' => $options,
+            'default' => ['host' => self::$server->socket(), 'port' => 0],
+        ]], ['redis' => ['driver' => 'redis', 'connection' => 'default']]);
+        $cache = app('cache');
+        $cache->put('order:1', ['a' => 'value'], 60);
+        $lock = $cache->lock('order:1', 60);
+
+        self::assertTrue($lock->get());
+        self::assertSame($lock->owner(), self::stored('order:1'));
+        self::assertTrue($lock->release());
+        self::assertSame(['a' => 'value'], $cache->get('order:1'), 'laravel#34250: lock and value have keys of their own');
+    }
+
+    /** laravel#34033, laravel#41516: the poll is too coarse, and goes on past the deadline. */
+    public function testABlockEndsAtItsDeadlineAndTakesWhatIsFreedBefore(): void
+    {
+        $owner = $this->lease('order:1', 0.4);
+        $owner->get();
+        [$answer, $took] = Proc::timed(fn () => $this->lease('order:1', 60)->block(10));
+        self::assertTrue($answer);
+        self::assertLessThan(2.0, $took);
+
+        [$thrown, $took] = Proc::timed(function (): ?string {
+            try {
+                $this->lease('order:1')->block(0.1);
+            } catch (LockTimeoutException $timeout) {
+                return $timeout::class;
+            }
+
+            return null;
+        });
+        self::assertSame(LockTimeoutException::class, $thrown);
+        self::assertLessThan(1.0, $took);
+    }
+
+    /** laravel#59533: the keys of one lock are in different slots of a cluster. */
+    public function testAllKeysOfALockAreInOneSlot(): void
+    {
+        $lock = $this->lease('order:{eu}:1');
+        $lock->get();
+        $waiter = self::laravelWorker('say("waits"); Cache::lock("order:{eu}:1", 30)->block(30); say("done");');
+        $waiter->hear();
+        eventually(fn () => count(self::$server->command('KEYS', '*')) >= 3, 'it waits on Redis');
+        $slots = array_map(KeySlot::of(...), self::$server->command('KEYS', '*'));
+
+        self::assertCount(1, array_unique($slots));
+        $lock->release();
+        $waiter->hear();
+        $waiter->finish();
+    }
+}

@@ -1,0 +1,103 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Tests\Bridge\Laravel;
+
+use App\ProcessPodcast;
+use App\Reports;
+use Illuminate\Support\Facades\Cache;
+use Illuminate\Support\Facades\DB;
+use RedisLease\Bridge\Laravel\LeaseLock;
+use RedisLease\Bridge\StaleFenceException;
+use RedisLease\Tests\Bridge\Database\Needs;
+use RedisLease\Tests\Support\Janitor;
+
+/** The examples of the README's section on Laravel do in an application what they say. */
+final class LaravelReadmeTest extends LaravelTestCase
+{
+    public static function setUpBeforeClass(): void
+    {
+        Needs::module('redis', 'php-redis');
+        Needs::module('pdo_sqlite', 'php-sqlite3');
+        parent::setUpBeforeClass();
+        $directory = Janitor::directory('.classes');
+        foreach ([1, 2] as $number) {
+            file_put_contents("$directory/$number.php", self::example($number));
+            require "$directory/$number.php";
+        }
+    }
+
+    /** With the README's own config/cache.php. */
+    protected function setUp(): void
+    {
+        parent::setUp();
+        putenv('REDIS_LEASE_DSN=' . self::$server->dsn());
+        $directory = Janitor::directory('.app');
+        mkdir("$directory/config");
+        file_put_contents("$directory/config/cache.php", self::example(0));
+        $this->app(directory: $directory, database: [
+            'default' => 'memory',
+            'connections' => ['memory' => ['driver' => 'sqlite', 'database' => ':memory:']],
+            'redis' => ['client' => 'phpredis', 'default' => ['host' => self::$server->socket(), 'port' => 0]],
+        ]);
+    }
+
+    protected function tearDown(): void
+    {
+        parent::tearDown();
+        putenv('REDIS_LEASE_DSN');
+    }
+
+    private static function example(int $number): string
+    {
+        $readme = file_get_contents(dirname(__DIR__, 3) . '/bridge/README.md');
+        self::assertSame(1, preg_match('/^## Laravel$.*?(?=^## )/ms', $readme, $section));
+        preg_match_all("/^```php\n(.*?)^```$/ms", $section[0], $examples);
+
+        return $examples[1][$number];
+    }
+
+    public function testTheConfigurationPutsTheLocksOnLeasesAndLeavesTheValues(): void
+    {
+        $lock = Cache::lock('order:1', 30);
+        self::assertInstanceOf(LeaseLock::class, $lock);
+        self::assertTrue($lock->get());
+        self::assertSame($lock->owner(), self::stored('shop_cache:order:1'));
+
+        Cache::put('order:1', 'value', 60);
+        self::assertSame('value', Cache::store('redis')->get('order:1'));
+    }
+
+    public function testAReportIsBuiltByOneAtATime(): void
+    {
+        $reports = new Reports();
+        self::assertSame('Built.', $reports->build());
+        self::assertSame('Built.', $reports->build(), 'and was given back');
+
+        $other = Cache::lock('report', 60);
+        $other->get();
+        self::assertSame('Somebody else is building it.', $reports->build());
+        self::assertTrue($other->refresh());
+    }
+
+    public function testTheJobGoesOnWithTheLockOfTheRequest(): void
+    {
+        DB::statement('CREATE TABLE podcasts (id INTEGER PRIMARY KEY, status TEXT, fence BIGINT)');
+        DB::table('podcasts')->insert(['id' => 7, 'status' => 'new']);
+        $job = unserialize(serialize(ProcessPodcast::request(7)));
+        self::assertNull(ProcessPodcast::request(7), 'one is under way');
+
+        $job->handle();
+        self::assertSame('done', DB::table('podcasts')->value('status'));
+        self::assertFalse(Cache::lock('podcast:7')->isLocked());
+
+        DB::table('podcasts')->update(['status' => 'new']);
+        $job->handle();
+        self::assertSame('new', DB::table('podcasts')->value('status'), 'it came too late');
+
+        DB::table('podcasts')->update(['fence' => 9_000_000_000_000_000]);
+        $this->expectException(StaleFenceException::class);
+        ProcessPodcast::request(7)->handle();
+    }
+}

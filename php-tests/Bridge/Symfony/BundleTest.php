@@ -1,0 +1,147 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Tests\Bridge\Symfony;
+
+use Redis;
+use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Tests\Bridge\Database\Needs;
+use RedisLease\Tests\Support\Janitor;
+use Symfony\Bundle\FrameworkBundle\Console\Application as Console;
+use Symfony\Component\Console\Tester\CommandTester;
+use Symfony\Component\DependencyInjection\ContainerInterface;
+use Symfony\Component\DependencyInjection\Definition;
+use Symfony\Component\Lock\LockFactory as SymfonyLockFactory;
+
+/** A booted application with the bundle. */
+final class BundleTest extends SymfonyTestCase
+{
+    use Handlers;
+
+    public static function setUpBeforeClass(): void
+    {
+        Needs::library('php-symfony-framework-bundle', 'Symfony/Bundle/FrameworkBundle/autoload.php');
+        Needs::library('php-symfony-console', 'Symfony/Component/Console/autoload.php');
+        Needs::module('redis', 'php-redis');
+        parent::setUpBeforeClass();
+    }
+
+    private function boot(array $framework = [], ?array $leases = null, bool $isFirst = false): Application
+    {
+        $leases = $leases === null ? null : $leases + ['dsn' => self::$server->dsn()];
+        $socket = self::$server->socket();
+        $kernel = new Application(Janitor::directory('.app'), $framework, $leases, $isFirst, static function ($container) use ($socket): void {
+            $client = new Definition(Redis::class);
+            $container->setDefinition('app.redis', $client->addMethodCall('connect', [$socket]));
+        });
+        $kernel->boot();
+
+        return $kernel;
+    }
+
+    private static function locksOnLeases(ContainerInterface $container, string $service = SymfonyLockFactory::class): bool
+    {
+        $lock = $container->get($service)->createLock('order:1', 5.0);
+        self::assertTrue($lock->acquire());
+        $isLease = self::stored('order:1') !== null;
+        $lock->release();
+
+        return $isLease;
+    }
+
+    public function testTheDefaultLockFactoryIsPutOnLeases(): void
+    {
+        foreach ([false, true] as $isFirst) {
+            $container = $this->boot(['lock' => 'flock'], [], $isFirst)->getContainer();
+
+            self::assertInstanceOf(LockFactory::class, $container->get(SymfonyLockFactory::class));
+            foreach ([SymfonyLockFactory::class, 'lock.factory', 'lock.default.factory'] as $service) {
+                self::assertTrue(self::locksOnLeases($container, $service), $service);
+            }
+        }
+    }
+
+    public function testItNeedsNoConfigurationOfTheFrameworks(): void
+    {
+        self::assertTrue(self::locksOnLeases($this->boot([], [])->getContainer()));
+    }
+
+    public function testWithoutConfigurationTheIniSettingsCount(): void
+    {
+        $before = ini_set('redis_lease.dsn', self::$server->dsn());
+        try {
+            self::assertTrue(self::locksOnLeases($this->boot()->getContainer()));
+            self::assertTrue(self::locksOnLeases($this->boot([], ['dsn' => null, 'command_timeout' => 5.0])->getContainer()));
+        } finally {
+            ini_set('redis_lease.dsn', $before);
+        }
+    }
+
+    public function testAnotherNameAddsAFactoryAndLeavesTheDefaultAlone(): void
+    {
+        $container = $this->boot(['lock' => 'flock'], ['lock' => 'orders'])->getContainer();
+
+        self::assertTrue(self::locksOnLeases($container, 'lock.orders.factory'));
+        self::assertTrue(self::locksOnLeases($container, SymfonyLockFactory::class . ' $ordersLockFactory'));
+        self::assertFalse(self::locksOnLeases($container));
+    }
+
+    public function testItCanLeaveTheLocksAlone(): void
+    {
+        self::assertFalse(self::locksOnLeases($this->boot(['lock' => 'flock'], ['lock' => false])->getContainer()));
+    }
+
+    public function testTheSettingsReachTheLocks(): void
+    {
+        $container = $this->boot([], ['prefix' => 'app:', 'lock_ttl' => 20, 'longest_wait' => 0.05, 'ttl' => 7.0])->getContainer();
+
+        $lock = $container->get('lock.factory')->createLock('order:1', null);
+        self::assertTrue($lock->acquire());
+        $ttl = self::$server->command('PTTL', 'app:order:1');
+        self::assertGreaterThan(10_000, $ttl);
+        self::assertLessThanOrEqual(20_000, $ttl);
+        $other = $container->get('lock.factory')->createLock('order:1');
+        self::assertConflict(fn () => $other->acquire(true));
+
+        $lease = $container->get(LeaseFactory::class)->create('order:2');
+        self::assertTrue($lease->acquire());
+        self::assertLessThanOrEqual(7_000, self::$server->command('PTTL', 'app:order:2'));
+        $restored = $container->get(LeaseFactory::class)->restore('order:2', $lease->detach());
+        self::assertTrue($restored->release());
+    }
+
+    public function testTheCommandsListShowAndRelease(): void
+    {
+        $console = new Console($this->boot([], ['client' => 'app.redis']));
+        $run = static function (string $name, array $input = []) use ($console): array {
+            $tester = new CommandTester($console->find($name));
+            $code = $tester->execute($input, ['interactive' => false]);
+
+            return [$code, $tester->getDisplay()];
+        };
+        self::assertSame([0, "No leases.\n"], $run('lease:list'));
+        $lock = $this->heldLock('order:1');
+        $other = $this->heldLock('invoice:1');
+
+        [$code, $list] = $run('lease:list');
+        self::assertSame(0, $code);
+        self::assertMatchesRegularExpression("/order:1 +{$lock->token()} +{$lock->fence()} +\d+\.\d s/", $list);
+        self::assertStringContainsString($other->token(), $list);
+        self::assertStringNotContainsString($other->token(), $run('lease:list', ['beginning' => 'order:'])[1]);
+
+        [$code, $shown] = $run('lease:show', ['resource' => 'order:1']);
+        self::assertSame(0, $code);
+        self::assertStringContainsString("{$lock->token()}   {$lock->fence()}", $shown);
+        self::assertSame([1, "It is free.\n"], $run('lease:show', ['resource' => 'order:2']));
+
+        self::assertSame(1, $run('lease:release', ['resource' => 'order:1'])[0], 'nobody has said yes');
+        self::assertSame(1, $run('lease:release', ['resource' => 'order:1', '--owner' => $other->token()])[0]);
+        self::assertSame($lock->token(), self::stored('order:1'));
+        self::assertSame([0, "It was removed.\n"], $run('lease:release', ['resource' => 'order:1', '--force' => true]));
+        self::assertNull(self::stored('order:1'));
+        self::assertSame(0, $run('lease:release', ['resource' => 'invoice:1', '--owner' => $other->token()])[0]);
+        self::assertNull(self::stored('invoice:1'));
+    }
+}

@@ -1,0 +1,204 @@
+<?php
+
+declare(strict_types=1);
+
+namespace RedisLease\Tests\Bridge\Symfony;
+
+use RedisLease\Bridge\Symfony\LeaseStore;
+use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Connection;
+use RedisLease\ConnectionException;
+use RedisLease\Tests\Support\RedisServer;
+use Symfony\Component\Lock\Exception\LockAcquiringException;
+use Symfony\Component\Lock\Exception\LockConflictedException;
+use Symfony\Component\Lock\Key;
+
+use function RedisLease\Tests\Support\eventually;
+
+/** What Symfony's users reported of locks in Redis does not happen here. Each test names the report. */
+final class SymfonyFaultsTest extends SymfonyTestCase
+{
+    /** symfony#40325, symfony#61273: a forked child's end frees the parent's lock. */
+    public function testAForkedChildDoesNotFreeItsParentsLock(): void
+    {
+        $ends = [
+            'exit' => 'exit;',
+            'dropping the lock' => 'unset($lock); exit;',
+            'releasing' => '$lock->release(); exit;',
+            'asking and releasing' => '$lock->isAcquired(); unset($lock, $key); exit;',
+        ];
+        foreach ([true, false] as $autoRelease) {
+            foreach ($ends as $how => $end) {
+                self::$server->flush();
+                $worker = self::symfonyWorker(<<<PHP
+                    \$key = new Key('order:1');
+                    \$lock = \$factory->createLockFromKey(\$key, 60.0, \$args['autoRelease']);
+                    say(\$lock->acquire());
+                    if ((\$child = pcntl_fork()) === 0) {
+                        $end
+                    }
+                    pcntl_waitpid(\$child, \$status);
+                    say(pcntl_wexitstatus(\$status));
+                    hear();
+                    say(\$lock->isAcquired());
+                    PHP, ['autoRelease' => $autoRelease]);
+                self::assertTrue($worker->hear());
+                $token = self::stored('order:1');
+                self::assertNotNull($token);
+                self::assertSame(0, $worker->hear(), $how);
+
+                self::assertSame($token, self::stored('order:1'), $how);
+                $worker->say();
+                self::assertTrue($worker->hear(), $how);
+                $worker->finish();
+            }
+        }
+    }
+
+    /** symfony#40325: the child is another owner, and may take the lock when it is free. */
+    public function testAForkedChildIsAnotherOwner(): void
+    {
+        $worker = self::symfonyWorker(<<<'PHP'
+            $lock = $factory->createLock('order:1', 60.0);
+            $lock->acquire();
+            if (pcntl_fork() === 0) {
+                say([$lock->isAcquired(), $lock->acquire()]);
+                say('contended');
+                while (!$lock->acquire()) { usleep(1000); }
+                say($lock->isAcquired());
+                exit;
+            }
+            pcntl_wait($status);
+            PHP);
+        self::assertSame([false, false], $worker->hear());
+        $worker->hear();
+
+        self::$server->command('DEL', 'lock:order:1');
+
+        self::assertTrue($worker->hear());
+        $worker->finish();
+        self::assertNull(self::stored('order:1'), 'the child has given its own lock back');
+    }
+
+    /** laravel#26213, #20709, and the same of Symfony's: a lock is released that has passed to another worker. */
+    public function testALockThatHasPassedToAnotherIsNotReleased(): void
+    {
+        foreach (['release', 'drop'] as $how) {
+            $late = $this->factory()->createLock('order:1', 0.05);
+            self::assertTrue($late->acquire());
+            eventually(fn () => self::stored('order:1') === null, 'the lock is over');
+            $next = $this->factory()->createLock('order:1', 60.0);
+            self::assertTrue($next->acquire());
+
+            if ($how === 'release') {
+                $late->release();
+            }
+            unset($late);
+
+            self::assertTrue($next->isAcquired(), $how);
+            $next->release();
+        }
+    }
+
+    /** symfony#57970, symfony#28208: a release from another process does nothing, and says nothing. */
+    public function testAnotherProcessReleasesByTheKeyAndKnowsWhenItCannot(): void
+    {
+        $key = new Key('order:1');
+        $lock = $this->factory()->createLockFromKey($key, 60.0, false);
+        $lock->acquire();
+        $worker = self::symfonyWorker(<<<'PHP'
+            $stranger = $factory->createLockFromKey(new Key('order:1'));
+            $stranger->release();
+            say($stranger->isAcquired());
+            hear();
+            $owner = $factory->createLockFromKey(unserialize($args['key']));
+            say($owner->isAcquired());
+            $owner->release();
+            say($owner->isAcquired());
+            PHP, ['key' => serialize($key)]);
+
+        self::assertFalse($worker->hear(), 'a name alone owns nothing');
+        self::assertTrue($lock->isAcquired());
+        $worker->say();
+        self::assertTrue($worker->hear());
+        self::assertFalse($worker->hear());
+        $worker->finish();
+        self::assertNull(self::stored('order:1'));
+    }
+
+    /** symfony#54942: acquire(true) has no maximum wait. */
+    public function testABlockingAcquireEndsAsAConflictWhenTheLongestWaitIsOver(): void
+    {
+        $held = $this->heldLock('order:1');
+        $lock = $this->factory(longestWait: 0.2)->createLock('order:1');
+
+        try {
+            $lock->acquire(true);
+            self::fail('another owner has it');
+        } catch (LockConflictedException) {
+            self::assertFalse($lock->isAcquired());
+            self::assertTrue($held->isHeld());
+        }
+    }
+
+    /** An outage is seen as contention, and a blocking acquire polls a dead Redis for ever. */
+    public function testAnOutageIsToldAsOne(): void
+    {
+        $server = RedisServer::start();
+        $factory = new LockFactory(new LeaseStore(new Connection($server->dsn(), 0.2, 0.2), 30.0, 300.0));
+        $lock = $factory->createLock('order:1');
+        $server->kill();
+
+        foreach ([false, true] as $blocking) {
+            $before = hrtime(true);
+            try {
+                $lock->acquire($blocking);
+                self::fail('there is no Redis');
+            } catch (LockAcquiringException $outage) {
+                do {
+                    $outage = $outage->getPrevious();
+                } while ($outage instanceof LockAcquiringException);
+                self::assertInstanceOf(ConnectionException::class, $outage);
+            }
+            self::assertLessThan(20.0, (hrtime(true) - $before) / 1e9, 'and not after 300 s');
+        }
+    }
+
+    /** An owner is waited for longer than Redis is. */
+    public function testAWaitGoesOnForAsLongAsTheOwnerNeeds(): void
+    {
+        $before = hrtime(true);
+        $owner = $this->heldLock('order:1', 3.3);
+        $lock = $this->factory(longestWait: 30.0)->createLock('order:1', 60.0);
+
+        self::assertTrue($lock->acquire(true));
+
+        self::assertGreaterThan(3.2, (hrtime(true) - $before) / 1e9);
+        self::assertFalse($owner->isHeld());
+    }
+
+    /** While it waits, a worker cannot be stopped: the signal is served after the wait. */
+    public function testASignalIsServedWhileItWaits(): void
+    {
+        $held = $this->heldLock('order:1');
+        $worker = self::symfonyWorker(<<<'PHP'
+            pcntl_async_signals(true);
+            pcntl_signal(SIGTERM, function () { throw new Exception('stopped'); });
+            $lock = $factory->createLock('order:1');
+            say('waits');
+            try {
+                $lock->acquire(true);
+            } catch (Throwable $stopped) {
+                say($stopped->getPrevious()?->getMessage());
+            }
+            PHP);
+        $worker->hear();
+        eventually(fn () => self::$server->command('EXISTS', 'lock~{lock:order:1}:waiter'), 'it waits on Redis');
+
+        $worker->signal(SIGTERM);
+
+        self::assertSame('stopped', $worker->hear());
+        $worker->finish();
+        self::assertTrue($held->isHeld());
+    }
+}
