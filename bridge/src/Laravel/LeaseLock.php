@@ -159,13 +159,13 @@ final class LeaseLock extends Lock
     }
 
     /**
-     * Whether this owner has it.
+     * Whether this owner has it. A forked child does not.
      *
      * @throws LeaseException when Redis could not be asked
      */
-    public function isOwner(): bool
+    public function isOwnedByCurrentProcess(): bool
     {
-        return $this->isOwnedByCurrentProcess();
+        return $this->isOurs() && parent::isOwnedByCurrentProcess();
     }
 
     /**
@@ -180,11 +180,6 @@ final class LeaseLock extends Lock
     protected function getCurrentOwner(): ?string
     {
         return $this->leases->create($this->name)->owner();
-    }
-
-    protected function isOwnedByCurrentProcess(): bool
-    {
-        return $this->isOurs() && parent::isOwnedByCurrentProcess();
     }
 
     private function take(float $wait): bool

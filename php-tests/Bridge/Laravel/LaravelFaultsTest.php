@@ -30,13 +30,13 @@ final class LaravelFaultsTest extends LaravelTestCase
             $lock = Cache::lock('order:1', 60);
             say($lock->get());
             if (($child = pcntl_fork()) === 0) {
-                say([$lock->isOwner(), $lock->release(), $lock->refresh(), $lock->get()]);
+                say([$lock->isOwnedByCurrentProcess(), $lock->release(), $lock->refresh(), $lock->get()]);
                 unset($lock);
                 exit;
             }
             pcntl_waitpid($child, $status);
             hear();
-            say([$lock->isOwner(), $lock->refresh(), $lock->release()]);
+            say([$lock->isOwnedByCurrentProcess(), $lock->refresh(), $lock->release()]);
             PHP);
         self::assertTrue($worker->hear());
         $owner = self::stored('order:1');

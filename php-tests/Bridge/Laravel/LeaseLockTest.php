@@ -29,7 +29,7 @@ final class LeaseLockTest extends LaravelTestCase
 
         self::assertTrue($first->get());
         self::assertTrue($second->isLocked());
-        self::assertSame([true, false], [$first->isOwner(), $second->isOwner()]);
+        self::assertSame([true, false], [$first->isOwnedByCurrentProcess(), $second->isOwnedByCurrentProcess()]);
         self::assertFalse($second->get());
         self::assertFalse($second->release());
         self::assertTrue($first->release());

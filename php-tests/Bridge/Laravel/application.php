@@ -50,6 +50,8 @@ foreach ($config as $name => $values) {
 }
 
 $app = new Application($directory);
+// Debian's package has not the files that newer ones would merge in.
+method_exists($app, 'dontMergeFrameworkConfiguration') && $app->dontMergeFrameworkConfiguration();
 $app->singleton(Illuminate\Contracts\Console\Kernel::class, Kernel::class);
 $app->singleton(ExceptionHandler::class, Handler::class);
 $app->bootstrapWith([LoadConfiguration::class, RegisterFacades::class, RegisterProviders::class, BootProviders::class]);

@@ -11,6 +11,8 @@ use Symfony\Component\DependencyInjection\Compiler\CompilerPassInterface;
 use Symfony\Component\DependencyInjection\ContainerBuilder;
 use Symfony\Component\HttpKernel\Kernel;
 
+require_once __DIR__ . '/composer.php';
+
 /** The smallest application of Symfony's, with the bundle. Its services are public, so that a test can look at them. */
 final class Application extends Kernel implements CompilerPassInterface
 {

@@ -55,7 +55,7 @@ final class SymfonyReadmeTest extends SymfonyTestCase
         mkdir("$directory/config");
         foreach ([1 => 'Invoices', 2 => 'Payments', 3 => 'Export'] as $number => $class) {
             file_put_contents("$directory/$class.php", self::example('php', $number));
-            require "$directory/$class.php";
+            require_once "$directory/$class.php";
         }
         file_put_contents("$directory/config/bundles.php", self::example('php', 0));
         self::assertSame([RedisLeaseBundle::class => ['all' => true]], require "$directory/config/bundles.php");
