@@ -40,10 +40,10 @@ pub enum Without {
 
 /// The first ticket of a round: lower ones are the members' own.
 const FIRST_TICKET: u64 = 16;
-/// A decided round waits for so small a part of the time that it took, until its question has left to all.
-const GRACE: u32 = 4;
-/// And so long for a release: a node whose link had been closed may have a copy, which would stay until its TTL.
-const RELEASE_GRACE: Duration = Duration::from_millis(10);
+/// What a node that is just being connected to gets of a decided round: a lease that only a bare majority has is
+/// lost with the next node. A link that a server had closed may have a copy behind it, which a release must find.
+const SHORTEST_GRACE: Duration = Duration::from_millis(10);
+const LONGEST_GRACE: Duration = Duration::from_millis(25);
 /// How long the last answers are awaited when the links are closed.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 /// Spinning would take the processors from the servers; so would looking too often.
@@ -193,11 +193,12 @@ impl Drop for Nodes {
     }
 }
 
-/// How long a decided round goes on for those whom its question has not reached yet.
+/// How long a decided round goes on for those whom its question has not reached yet: as long again, and for what
+/// is owed to a lease as long as it may be.
 fn grace_after(start: Moment, asks: &[Ask<'_>]) -> Moment {
     let now = Moment::now();
-    let frees = asks.iter().any(|ask| ask.request.operation() == Operation::Release);
-    now + (now.since(start) / GRACE).max(if frees { RELEASE_GRACE } else { Duration::ZERO })
+    let is_owed = asks.iter().any(|ask| matches!(ask.request.operation(), Operation::Release | Operation::Renew));
+    now + if is_owed { LONGEST_GRACE } else { now.since(start).clamp(SHORTEST_GRACE, LONGEST_GRACE) }
 }
 
 /// A server counts once, whatever its addresses, and one that has just started grants nothing new.
