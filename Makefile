@@ -22,7 +22,7 @@ test: ## cargo tests, loading cost, valgrind, PHPUnit; all against servers of th
 	@tools/build
 	@tools/test
 
-torture: ## workers, server and network that fail at random, for SECONDS=60, with SEED if given
+torture: ## workers, server and network that fail at random, for SECONDS=60, with SEED, QUORUM=3 or 5, SENTINEL=1 or CLUSTER=1 if given
 	@tools/setup test
 	@tools/build
 	@tools/torture

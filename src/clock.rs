@@ -33,6 +33,14 @@ impl Moment {
     pub fn is_past(self) -> bool {
         Self::now() >= self
     }
+
+    /// The moment as the kernel takes it.
+    pub fn timespec(self) -> libc::timespec {
+        libc::timespec {
+            tv_sec: libc::time_t::try_from(self.0.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::from(self.0.subsec_nanos().cast_signed()),
+        }
+    }
 }
 
 impl std::ops::Add<Duration> for Moment {
@@ -40,6 +48,14 @@ impl std::ops::Add<Duration> for Moment {
 
     fn add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
+    }
+}
+
+impl std::ops::Sub<Duration> for Moment {
+    type Output = Self;
+
+    fn sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span))
     }
 }
 

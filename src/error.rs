@@ -53,6 +53,8 @@ pub enum Error {
         because: NoMajority,
         /// What each node that did not agree said.
         nodes: NodeReasons,
+        /// Whether a command that takes the lock on one of them may still arrive.
+        may_arrive_again: bool,
     },
     /// Too few replicas confirmed a grant, so it was given back.
     #[error("{}", not_replicated(node, *wanted, *confirmed, *present))]
@@ -72,6 +74,9 @@ pub enum Error {
     /// The host's code (a PHP signal handler, a time limit) ended the wait.
     #[error("the wait was interrupted")]
     Interrupted,
+    /// The thread that renews leases could not be started.
+    #[error("the thread for automatic renewal cannot be started: {0}")]
+    Thread(String),
     /// The system gave no random bytes for a token.
     #[error("no random bytes from the system: {0}")]
     Entropy(String),
@@ -135,7 +140,6 @@ impl Operation {
     pub fn is_repeatable(self) -> bool {
         self != Self::ForceRelease
     }
-
     /// Whether nothing is lost when a server that has just been silent is left alone for a moment. What is
     /// owed to a lease that may be ours is always tried.
     pub fn can_be_put_off(self) -> bool {
@@ -154,6 +158,21 @@ impl Error {
         matches!(self, Self::NoMajority { because, .. } if *because != NoMajority::Unknown)
     }
 
+    /// The same, of a claim that may still arrive at a node.
+    pub fn owed(self) -> Self {
+        match self {
+            Self::NoMajority { operation, because, nodes, .. } => {
+                Self::NoMajority { operation, because, nodes, may_arrive_again: true }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a claim may still arrive somewhere, so that its token must be released for good.
+    pub fn may_arrive_again(&self) -> bool {
+        self.is_unknown() || matches!(self, Self::NoMajority { may_arrive_again: true, .. })
+    }
+
     /// Whether the fault may pass by itself, so that a wait goes on through it.
     pub fn is_passing(&self) -> bool {
         match self {
@@ -168,9 +187,11 @@ impl Error {
     }
 }
 
-/// Refusals of a server that is starting, busy, or no longer the primary.
+/// Refusals of a server that is starting, busy, no longer the primary, or not at one with others about who is;
+/// RESTARTED is our own word.
 fn is_passing_code(code: &str) -> bool {
-    matches!(code, "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+    let passing = ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "RESTARTED"];
+    passing.contains(&code)
 }
 
 fn not_replicated(node: &str, wanted: u32, confirmed: u32, present: u32) -> String {

@@ -1,11 +1,17 @@
 //! The program that waits with us: PHP, whose signal handlers and time limit must be served meanwhile.
 
+use std::os::fd::RawFd;
+
 /// What a wait asks of the program around it.
 pub trait Host {
     /// Whether something wants to be served.
     fn is_wanted(&self) -> bool;
     /// Serves it. False: the wait must end.
     fn serve(&self) -> bool;
+    /// A descriptor that becomes readable when something wants to be served and no signal tells; -1 for none.
+    fn waker(&self) -> RawFd {
+        -1
+    }
 }
 
 /// The host ended the wait.

@@ -22,6 +22,9 @@
  * A lease can end under the work (a pause longer than the TTL, lost data in Redis). It is exclusive only as
  * long as isHeld() is true. Where a late write would do harm, let the written resource check fence().
  *
+ * With autoRenew a native thread extends the lease while it is held, whatever the PHP code is doing, so that the
+ * TTL can be short. With abortOnLoss besides, its loss stops the PHP code with a LeaseLostException.
+ *
  * The objects cannot be cloned or serialized: hand a lock over with detach() and restore().
  */
 final class DistributedLock
@@ -33,11 +36,17 @@ final class DistributedLock
      *     The key in Redis is the connection's prefix followed by this name.
      * @param float|null $ttl seconds until the lease ends by itself, 0.01 to 31536000 (one year).
      *     Null takes the ini setting redis_lease.ttl. Choose it well above the longest time the work should take.
-     * @param bool $autoRenew not available in this release: true throws a ValueError
+     * @param bool $autoRenew renew the lease at a third of its TTL, from the grant until release(), detach(), the
+     *     end of the request or its loss, but not for longer than the ini setting redis_lease.max_hold. The thread
+     *     that does it is started with the first lease, and has a connection of its own. isHeld(), remaining() and
+     *     fence() follow it. It renews to $ttl, or to what renew() last asked for if that is more.
      * @param RedisLease\Connection|null $connection null takes the one that the ini setting redis_lease.dsn names
-     * @param bool $abortOnLoss not available in this release: true throws a ValueError
+     * @param bool $abortOnLoss throw a LeaseLostException into the running PHP code when the lease is lost, as an
+     *     asynchronous signal handler would: in loops, generators, fibers and synchronized(), once. A call
+     *     into C (sleep(), a query) ends first; a wait in acquire() ends at once. Needs $autoRenew.
      *
-     * @throws ValueError when $resource is empty or too long, or $ttl is out of range, NAN or INF
+     * @throws ValueError when $resource is empty or too long, $ttl is out of range, NAN or INF, or $abortOnLoss is
+     *     true and $autoRenew is not
      */
     public function __construct(
         string $resource,
@@ -90,6 +99,7 @@ final class DistributedLock
      * @throws RedisLease\ServerException when Redis refused
      * @throws RedisLease\LeaseLostException when the lease was granted so late that it could not be relied on
      *     any more; it was given back
+     * @throws RedisLease\LeaseException when the thread for automatic renewal could not be started
      */
     public function acquire(float $wait = 0.0): bool
     {
@@ -168,6 +178,19 @@ final class DistributedLock
      * 2 ms for clock drift. 0.0 when not held. Answered without asking Redis.
      */
     public function remaining(): float
+    {
+    }
+
+    /**
+     * How the latest lease of this object was lost, as far as it is known here. Does not ask Redis: what release()
+     * and renew() answered, and what the automatic renewal found.
+     *
+     * @return string|null null: it was not lost, or nobody knows. 'expired': its validity ended before it was
+     *     extended. 'deleted': the key was gone before it can have expired. 'taken': another owner has the lock.
+     *     'unreachable': the automatic renewal could not reach Redis, or was refused, until the validity ended.
+     *     'max_hold': it was held for redis_lease.max_hold and then not renewed any more.
+     */
+    public function loss(): ?string
     {
     }
 

@@ -77,6 +77,28 @@ final class CheckerTest extends TestCase
         self::assertSame([], $this->found('two owners'));
     }
 
+    public function testOwnersOnBothSidesOfALossOfOneNodesDataAreFound(): void
+    {
+        $this->onNodes(3);
+        [$index, $grant] = $this->longGrant();
+        $at = $grant['t'] + 1_000_000;
+        $second = ['pid' => 1, 'token' => 'second', 'fence' => $grant['fence'] + 1, 't' => $at + 4_000_000] + $grant;
+        $this->insert($index, $second, withCall: true, begun: $at + 3_000_000);
+        $this->insert($index, ['e' => 'lost data', 't0' => $at, 't' => $at + 2_000_000]);
+        $this->assertFound('two owners');
+    }
+
+    public function testAValidLeaseMayBeMissingOnAMinorityOfNodesAndNotOnAMajority(): void
+    {
+        $this->onNodes(3);
+        [, $grant] = $this->longGrant();
+        $this->changeSampleOf($grant, [null, -2]);
+        self::assertSame([], $this->found('valid, and not in Redis'));
+        $at = $grant['t'] + 1_000;
+        $this->insert(0, ['e' => 'sample', 'node' => 2, 't' => $at, 't1' => $at + 1, 'seen' => [$grant['r'] => [null, -2]]]);
+        $this->assertFound('valid, and not in Redis');
+    }
+
     public function testAFenceThatDoesNotRiseIsFound(): void
     {
         $this->changeGrant(static fn (array $grant) => ['fence' => $grant['fence'] - 10 * self::SECOND] + $grant);
@@ -203,6 +225,12 @@ final class CheckerTest extends TestCase
         file_put_contents("$directory/events-1", implode("\n", $lines) . "\n" . substr($lines[0], 0, 40));
 
         self::assertSame([], (new Checker((new Events($directory))->all()))->violations());
+    }
+
+    /** From here on the history is one of a quorum, of which one node was looked at. */
+    private function onNodes(int $count): void
+    {
+        array_unshift($this->events, ['e' => 'nodes', 'count' => $count, 't' => $this->events[0]['t'] - 1]);
     }
 
     private function assertFound(string ...$rules): void

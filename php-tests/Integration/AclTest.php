@@ -75,7 +75,9 @@ final class AclTest extends TestCase
             'the replica follows',
         );
         $dsn = $server->dsn(['user' => self::USER, 'pass' => 'secret', 'wait_replicas' => '1']);
-        $this->assertMinimal([$server], self::rules(), $dsn, self::also('wait_replicas'));
+        // ROLE tells how many replicas there are, where too few confirm.
+        self::assertSame(['+wait', '+role'], self::also('wait_replicas'));
+        $this->assertMinimal([$server], [...self::rules(), '+role'], $dsn, ['+wait']);
         $replica->stop();
         $server->stop();
     }

@@ -92,6 +92,11 @@ final class RedisServer
         return $this->pid ?? throw new RuntimeException('this server does not run');
     }
 
+    public function isRunning(): bool
+    {
+        return $this->pid !== null;
+    }
+
     /** The DSN of the unix socket, with the password if there is one and any further parameters. */
     public function dsn(array $parameters = []): string
     {
@@ -137,6 +142,15 @@ final class RedisServer
     public function flush(): void
     {
         $this->command('FLUSHALL');
+    }
+
+    /** Until this empty server has so many replicas, and each has confirmed what was written. */
+    public function awaitReplicas(int $count): void
+    {
+        // That is written on a cluster's server too, whatever its slots.
+        $this->command('FLUSHALL');
+        $confirm = fn () => count($this->command('ROLE')[2]) === $count && $this->command('WAIT', $count, 1) === $count;
+        eventually($confirm, "the server has $count replicas", 30.0);
     }
 
     public function stop(): void
@@ -238,6 +252,10 @@ final class RedisServer
             'appendonly' => 'no',
             'databases' => '16',
         ];
+        if (($settings['tls-cluster'] ?? $settings['tls-replication'] ?? 'no') === 'yes') {
+            // Whoever speaks TLS with other servers has no port without it.
+            $settings = ['port' => '0', 'tls-port' => (string) $this->port()] + $settings;
+        }
         if ($this->password !== null) {
             $settings['requirepass'] = self::quote($this->password);
         }

@@ -9,26 +9,40 @@ use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\Janitor;
 use RedisLease\Tests\Support\RedisServer;
 
-/** What befalls the server and the network: one mishap after another, each written down with its begin and its end. */
+/**
+ * What befalls the servers and the network: one mishap after another, each written down with its begin and its end. Of
+ * several servers only one is in trouble at a time, with its part of the network.
+ */
 final class Chaos
 {
     /** @var list<array{float, callable}> what is to be ended, and when */
     private array $pending = [];
     private bool $serverIsAway = false;
     private bool $networkIsAway = false;
+    private RedisServer $server;
+    private string $data;
+    private FaultProxy $proxy;
 
+    /**
+     * @param list<array{RedisServer, string, FaultProxy}> $nodes each server, where its data is, and its proxy
+     */
     public function __construct(
         private readonly Randomizer $random,
-        private readonly RedisServer $server,
-        private readonly string $data,
-        private readonly FaultProxy $proxy,
+        private readonly array $nodes,
         private readonly Events $events,
     ) {
     }
 
     public function strike(): void
     {
+        if (!$this->serverIsAway && !$this->networkIsAway) {
+            [$this->server, $this->data, $this->proxy] = $this->nodes[$this->random->getInt(0, count($this->nodes) - 1)];
+        }
         $mishap = $this->random->getInt(0, 9);
+        if (count($this->nodes) > 1 && in_array($mishap, [2, 3], true) && $this->random->getInt(0, 2) > 0) {
+            // A restarted node is of no use for a while, and at most one at a time is to be so, as a rule.
+            $mishap = 0;
+        }
         if ($mishap < 4 && !$this->serverIsAway) {
             match ($mishap) {
                 0, 1 => $this->stopServer(),

@@ -141,23 +141,28 @@ final class Checker
                 while (isset($samples[$first]) && $samples[$first]['t'] < $span['from']) {
                     $first++;
                 }
+                $without = [];
                 for ($index = $first; isset($samples[$index]) && $samples[$index]['t'] < $span['until']; $index++) {
-                    $this->isInRedis($span, $resource, $samples[$index]);
+                    $without += array_filter([$samples[$index]['node'] ?? 0 => $this->missing($span, $resource, $samples[$index])]);
+                }
+                // Who was once without it, and lost nothing, was without it when a majority granted it.
+                if (count($without) > $this->history->minority()) {
+                    $this->violate('valid, and not in Redis', $resource, implode('; ', $without));
                 }
             }
         }
     }
 
-    private function isInRedis(array $span, string $resource, array $sample): void
+    /** How a sample shows that the lock was not there; null if it does not. */
+    private function missing(array $span, string $resource, array $sample): ?string
     {
         $isWithin = isset($sample['seen'][$resource]) && $sample['t1'] <= $span['until'];
-        if ($isWithin && $this->history->epoch($span['begun'], $sample['t1']) !== null) {
-            $seen = $sample['seen'][$resource][0] ?? 'nothing';
-            if ($seen !== $span['token']) {
-                $how = "{$span['token']} from {$span['from']} until {$span['until']}, $seen at {$sample['t']}";
-                $this->violate('valid, and not in Redis', $resource, $how);
-            }
+        $seen = $sample['seen'][$resource][0] ?? 'nothing';
+        if (!$isWithin || $seen === $span['token'] || !$this->history->isWhole($span['begun'], $sample['t1'])) {
+            return null;
         }
+
+        return "{$span['token']} from {$span['from']} until {$span['until']}, $seen at {$sample['t']}";
     }
 
     /** A lease that was still to be relied on cannot be found lost, unless Redis lost it or somebody gave it back. */
@@ -174,7 +179,7 @@ final class Checker
             foreach ($this->history->spans[$call['r']] ?? [] as $span) {
                 $isValid = $span['token'] === $before && $span['from'] < $call['t0']
                     && $span['claimed'] > $call['t'] && $span['until'] >= $call['t0'];
-                if ($isValid && $this->history->epoch($span['begun'], $call['t']) !== null) {
+                if ($isValid && $this->history->isWhole($span['begun'], $call['t'])) {
                     $this->violate('lost while it was valid', $call['r'], "$before by {$call['op']} at {$call['t0']}");
                 }
             }
@@ -184,6 +189,7 @@ final class Checker
     private function locksFreeThemselves(): void
     {
         [$byToken, $nameless] = $this->lastTraces();
+        $again = [];
         foreach ($this->history->samples as $sample) {
             $this->counts['samples']++;
             foreach ($sample['seen'] as $resource => [$token, $left]) {
@@ -199,8 +205,12 @@ final class Checker
                     }
                     continue;
                 }
-                if ($sample['t'] > ($this->history->given[$token] ?? PHP_INT_MAX)) {
-                    $this->violate('given back, and there again', $resource, $token);
+                $given = $this->history->given[$token] ?? PHP_INT_MAX;
+                if ($sample['t'] > $given && ($this->history->nodes === 1 || $sample['t'] > $this->history->settled($given, $given))) {
+                    $again[$token][$sample['node'] ?? 0] = true;
+                    if (count($again[$token]) > $this->history->minority()) {
+                        $this->violate('given back, and there again', $resource, $token);
+                    }
                 }
                 $until = $byToken[$token] ?? null;
                 foreach ($until === null ? $nameless : [] as $call) {

@@ -26,6 +26,10 @@ final class History
     public array $samples = [];
     /** @var list<array<string, mixed>> the server's losses of data, from the kill to the restart */
     public array $losses = [];
+    /** @var list<array<string, mixed>> what single nodes of several lost */
+    public array $lostCopies = [];
+    /** How many nodes there are; a majority of them decides. */
+    public int $nodes = 1;
     /** @var list<array{t0: int, t: int}> all times in which a command could be under way for longer */
     public array $outages = [];
     /** @var array<int, list<array{t0: int, t: int}>> by process */
@@ -81,8 +85,11 @@ final class History
                 case 'sample':
                     $this->samples[] = $event;
                     break;
+                case 'nodes':
+                    $this->nodes = $event['count'];
+                    break;
                 case 'lost data':
-                    $this->losses[] = $event;
+                    $this->nodes === 1 ? $this->losses[] = $event : $this->lostCopies[] = $event;
                     $this->outages[] = $event;
                     break;
                 case 'away':
@@ -119,15 +126,43 @@ final class History
         return $epoch;
     }
 
-    /** When a call's last command had arrived at the latest: that of an unanswered one outlives outages. */
+    /** Whether no node lost any data in that time. */
+    public function isWhole(int $begun, int $ended): bool
+    {
+        foreach ($this->lostCopies as $loss) {
+            if ($loss['t0'] < $ended && $loss['t'] > $begun) {
+                return false;
+            }
+        }
+
+        return $this->epoch($begun, $ended) !== null;
+    }
+
+    /** So many nodes may be without it, or have it still, and it proves nothing. */
+    public function minority(): int
+    {
+        return $this->nodes - intdiv($this->nodes, 2) - 1;
+    }
+
+    /**
+     * When a call's last command had arrived at the latest: that of an unanswered one outlives outages. Of several
+     * nodes a majority's answers end the call, and the others' may be under way.
+     */
     public function arrived(array $call): int
     {
-        if (is_bool($call['answer'])) {
+        if (is_bool($call['answer']) && $this->nodes === 1) {
             return $call['t'];
         }
-        $arrived = $call['t'] + self::SETTLES;
+
+        return $this->settled($call['t0'], $call['t']);
+    }
+
+    /** When whatever was under way between these two moments had arrived. */
+    public function settled(int $from, int $to): int
+    {
+        $arrived = $to + self::SETTLES;
         foreach ($this->outages as $outage) {
-            if ($outage['t0'] <= $arrived && $outage['t'] >= $call['t0']) {
+            if ($outage['t0'] <= $arrived && $outage['t'] >= $from) {
                 $arrived = max($arrived, $outage['t'] + self::SETTLES);
             }
         }

@@ -21,36 +21,61 @@ final class Run
 {
     private const RESOURCES = ['order', 'stock', 'cart', '{mail}'];
     private const TIMEOUT = 0.15;
+    /** Seconds; shorter with several nodes, since as long a restarted one must not grant anything. */
     private const LONGEST_TTL = 2.0;
+    private const LONGEST_TTL_ON_NODES = 1.0;
+    private const RESTART_GUARD = 1.2;
 
     private readonly Randomizer $random;
     private readonly string $directory;
-    private readonly string $data;
-    private readonly RedisServer $server;
-    private readonly FaultProxy $proxy;
+    private readonly float $longestTtl;
+    /** @var list<array{RedisServer, string, FaultProxy}> */
+    private array $nodes = [];
     private readonly Events $events;
+    private readonly ?Failovers $group;
     /** @var list<PhpProcess> */
     private array $workers = [];
     /** @var array<int, array{float, int, PhpProcess}> when to continue a stopped worker, since when it stands, which */
     private array $stopped = [];
 
-    public function __construct(private readonly int $seed, private readonly float $seconds, private readonly int $number = 8)
-    {
+    /**
+     * @param int $count how many servers; several are the nodes of a quorum
+     * @param (callable(Randomizer, Events): Failovers)|null $group servers that replace one another, in place of these
+     */
+    public function __construct(
+        int $seed,
+        private readonly float $seconds,
+        private readonly int $number = 8,
+        private readonly int $count = 1,
+        ?callable $group = null,
+    ) {
         $this->random = new Randomizer(new Mt19937($seed));
         $this->directory = Janitor::directory('.torture');
-        $this->data = Janitor::directory('.data');
-        // What was answered survives a kill: it is in the file before the answer is sent.
-        $this->server = RedisServer::start(settings: ['dir' => $this->data, 'appendonly' => 'yes', 'appendfsync' => 'no']);
-        $this->proxy = FaultProxy::start($this->server);
+        $this->longestTtl = $count === 1 ? self::LONGEST_TTL : self::LONGEST_TTL_ON_NODES;
+        for ($place = 0; $place < $count && $group === null; $place++) {
+            $data = Janitor::directory('.data');
+            // What was answered survives a kill: it is in the file before the answer is sent.
+            $server = RedisServer::start(settings: ['dir' => $data, 'appendonly' => 'yes', 'appendfsync' => 'no']);
+            $this->nodes[] = [$server, $data, FaultProxy::start($server)];
+        }
         $this->events = new Events($this->directory);
+        $this->group = $group === null ? null : $group($this->random, $this->events);
     }
 
     /** @return list<array<string, mixed>> all that happened */
     public function history(): array
     {
-        $chaos = new Chaos($this->random, $this->server, $this->data, $this->proxy, $this->events);
-        $look = ['socket' => $this->server->socket(), 'directory' => $this->directory, 'resources' => self::RESOURCES];
-        $observer = PhpProcess::start([__DIR__ . '/observer.php', self::packed($look)], extension: false);
+        $this->events->note(['e' => 'nodes', 'count' => $this->count]);
+        $chaos = $this->group ?? new Chaos($this->random, $this->nodes, $this->events);
+        $observers = [];
+        foreach ($this->nodes as $place => [$server]) {
+            $look = ['socket' => $server->socket(), 'directory' => $this->directory, 'resources' => self::RESOURCES, 'node' => $place];
+            $observers[] = PhpProcess::start([__DIR__ . '/observer.php', self::packed($look)], extension: false);
+        }
+        if ($this->count > 1) {
+            $granting = microtime(true) + self::RESTART_GUARD + 1.0;
+            eventually(static fn () => microtime(true) > $granting, 'all nodes grant');
+        }
         $end = microtime(true) + $this->seconds;
         $strike = microtime(true) + 0.3;
         while (($now = microtime(true)) < $end) {
@@ -68,10 +93,15 @@ final class Run
         }
         $this->calmDown($chaos);
         touch($this->directory . '/seen');
-        $observer->wait();
-        $this->events->note(['e' => 'observer', 'errors' => $observer->errors()]);
-        $this->proxy->stop();
-        $this->server->stop();
+        foreach ($observers as $observer) {
+            $observer->wait();
+            $this->events->note(['e' => 'observer', 'errors' => $observer->errors()]);
+        }
+        foreach ($this->nodes as [$server, , $proxy]) {
+            $proxy->stop();
+            $server->stop();
+        }
+        $this->group?->stop();
 
         return $this->events->all();
     }
@@ -81,8 +111,23 @@ final class Run
         return PhpProcess::start([__DIR__ . '/worker.php', self::packed([
             'seed' => $this->random->getInt(0, PHP_INT_MAX >> 32),
             'directory' => $this->directory, 'resources' => self::RESOURCES,
-            'dsns' => [$this->server->dsn(), $this->proxy->dsn(), $this->proxy->dsn()], 'timeout' => self::TIMEOUT,
+            'dsns' => [$this->dsn(0), $this->dsn(PHP_INT_MAX), $this->dsn(PHP_INT_MAX)], 'timeout' => self::TIMEOUT,
+            'longest' => (int) ($this->longestTtl * 1000),
         ])], ['redis_lease.dsn' => 'unix:///dev/null/no-redis']);
+    }
+
+    /** @param int $proxied how many of the nodes are reached through their proxies */
+    private function dsn(int $proxied): string
+    {
+        if ($this->group !== null) {
+            return $this->group->dsn();
+        }
+        $words = [];
+        foreach ($this->nodes as $place => [$server, , $proxy]) {
+            $words[] = $place < $proxied ? $proxy->dsn() : $server->dsn();
+        }
+
+        return implode(' ', $words) . ($this->count > 1 ? '?restart_guard=' . self::RESTART_GUARD : '');
     }
 
     private function strikeAWorker(): void
@@ -126,7 +171,7 @@ final class Run
     }
 
     /** No more mishaps: the workers end, and every lock has to be free in time. */
-    private function calmDown(Chaos $chaos): void
+    private function calmDown(Chaos|Failovers $chaos): void
     {
         $this->continueSome(all: true);
         $chaos->mend(all: true);
@@ -137,16 +182,21 @@ final class Run
 
             return $this->workers === [];
         }, 'the workers end when they are told to', 10.0);
-        $until = microtime(true) + self::LONGEST_TTL + 1.1;
+        $until = microtime(true) + $this->longestTtl + 1.1;
         eventually(fn () => $this->allFree() || microtime(true) > $until, 'the locks are free');
         $this->events->note(['e' => 'end of run', 'free' => $this->allFree()]);
     }
 
     private function allFree(): bool
     {
-        foreach (self::RESOURCES as $resource) {
-            if (!str_starts_with($this->server->command('GET', "lock:$resource") ?? 'reserved:', 'reserved:')) {
-                return false;
+        if ($this->group !== null) {
+            return $this->group->areFree(self::RESOURCES);
+        }
+        foreach ($this->nodes as [$server]) {
+            foreach (self::RESOURCES as $resource) {
+                if (!str_starts_with($server->command('GET', "lock:$resource") ?? 'reserved:', 'reserved:')) {
+                    return false;
+                }
             }
         }
 

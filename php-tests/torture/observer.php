@@ -3,7 +3,7 @@
 /*
  * Looks into Redis all the time, on a connection of its own, and writes down who has each lock, for the Checker.
  *
- * Arguments: a JSON object with socket, directory, resources. It ends when the file "seen" is there.
+ * Arguments: a JSON object with socket, directory, resources, node. It ends when the file "seen" is there.
  */
 
 declare(strict_types=1);
@@ -24,14 +24,14 @@ const LOOK = <<<'LUA'
 
 $args = json_decode(base64_decode($argv[1]), true, 8, JSON_THROW_ON_ERROR);
 $keys = array_map(static fn (string $resource) => "lock:$resource", $args['resources']);
-$log = fopen($args['directory'] . '/events-observer', 'a');
+$log = fopen($args['directory'] . '/events-observer-' . $args['node'], 'a');
 $redis = null;
 while (!file_exists($args['directory'] . '/seen')) {
     try {
         $redis ??= new Resp('unix://' . $args['socket'], 10.0);
         $t0 = hrtime(true);
         $seen = $redis->command('EVAL', LOOK, count($keys), ...$keys);
-        $sample = ['e' => 'sample', 't' => $t0, 't1' => hrtime(true), 'seen' => array_combine($args['resources'], $seen)];
+        $sample = ['e' => 'sample', 'node' => $args['node'], 't' => $t0, 't1' => hrtime(true), 'seen' => array_combine($args['resources'], $seen)];
         fwrite($log, json_encode($sample) . "\n");
         usleep(8_000);
     } catch (RuntimeException) {

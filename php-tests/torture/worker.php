@@ -4,7 +4,7 @@
  * One worker of the torture run: takes and gives back locks in every way there is, and writes down each call, before
  * and after, for the Checker. It may be killed, stopped and continued at any moment.
  *
- * Arguments: a JSON object with seed, directory, resources, dsns, timeout. It ends when the file "stop" is there.
+ * Arguments: a JSON object with seed, directory, resources, dsns, timeout, longest (TTL, ms). It ends when the file "stop" is there.
  */
 
 declare(strict_types=1);
@@ -50,7 +50,7 @@ final class Worker
     {
         $resource = $this->pick($this->args['resources']);
         // Most are short, so that many end by themselves.
-        $ttl = $this->random->getInt(50, $this->random->getInt(0, 2) === 0 ? 2000 : 400) / 1000;
+        $ttl = $this->random->getInt(50, $this->random->getInt(0, 2) === 0 ? $this->args['longest'] : 400) / 1000;
         $timeout = $this->args['timeout'];
         $connection = new Connection($this->pick($this->args['dsns']), $timeout, $timeout);
         $lock = new DistributedLock($resource, $ttl, connection: $connection);

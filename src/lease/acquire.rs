@@ -1,10 +1,11 @@
 //! Taking a lock: one attempt, and what comes between attempts when somebody else has it.
 
 use super::{
-    Lock, registry,
+    Lock,
+    lock::Origin,
+    registry,
     state::{Basis, Late},
     token::Token,
-    validity,
 };
 use crate::{
     clock::Moment,
@@ -45,7 +46,10 @@ impl Lock {
         let mut line = None;
         // A call that ends with a time-out at the deadline may take that long after it, and no longer.
         let budget = Budget::until(self.timeouts, deadline + self.timeouts.connect + self.timeouts.command);
-        let mut result = self.acquire_by(deadline, budget, &mut line, host);
+        let mut result = match self.is_abort_due() && host::attend(host).is_err() {
+            true => Err(Error::Interrupted),
+            false => self.acquire_by(deadline, budget, &mut line, host),
+        };
         drop(line);
         // What the host wants is served before the caller learns how it ended, and may end it otherwise.
         if host::attend(host).is_err() {
@@ -68,6 +72,7 @@ impl Lock {
         line: &mut Option<Box<dyn Line>>,
         host: &dyn Host,
     ) -> Result<bool> {
+        self.prepare()?;
         let mut reservation = None;
         let mut after_a_split = AFTER_A_SPLIT;
         loop {
@@ -137,10 +142,11 @@ impl Lock {
         };
         let claim = Claim { token: token.as_bytes(), ttl: self.ttl, waits, reservation };
         let claimed = self.store.acquire(&self.keys, &claim, budget).inspect_err(|error| {
-            if error.is_unknown() {
+            if error.may_arrive_again() {
                 self.state().may_hold(token.clone());
                 registry::add(self);
-            } else if error.was_given_back() {
+            }
+            if error.was_given_back() {
                 self.state().given_back(&token);
             }
         })?;
@@ -166,10 +172,7 @@ impl Lock {
     }
 
     fn granted(self: &Rc<Self>, token: Token, grant: Grant, budget: Budget) -> Result<Attempt> {
-        let valid_until = validity::end(grant.sent_at, self.ttl);
-        self.state().hold(token, grant.fence, valid_until);
-        registry::add(self);
-        if valid_until.is_past() {
+        if self.confirmed(token, grant, self.ttl, Origin::Claim)?.is_past() {
             self.release_within(budget)?;
             return Err(Error::Late);
         }

@@ -1,12 +1,15 @@
 //! One handle on one lock: decides what is asked of the store, and what each answer means. How a lock
 //! is taken, and waited for, is in `acquire`.
 
-use super::{registry, state::State, token::Token, validity};
+use super::{registry, state::State, token::Token};
 use crate::{
     clock::Moment,
     error::Result,
+    loss::Loss,
     net::{Budget, Timeouts},
-    store::{Keys, Released, Renewed, Store},
+    renewal::{self, Bell, Confirmed},
+    store::{Grant, Keys, Released, Renewed, Store},
+    validity,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -20,9 +23,29 @@ pub struct Lock {
     pub(super) keys: Keys,
     pub(super) ttl: Duration,
     pub(super) timeouts: Timeouts,
+    auto: Option<Auto>,
     /// Never borrowed across a question to the store.
     state: RefCell<State>,
     pub(super) is_registered: Cell<bool>,
+}
+
+/// How the leases of a handle are renewed by themselves.
+pub struct Auto {
+    /// Where its store is, for the thread's own connection.
+    pub dsn: Rc<str>,
+    /// How long a lease is renewed, from its grant on.
+    pub max_hold: Duration,
+    /// Tells the program that a lease is lost, if it wants to know.
+    pub bell: Option<Bell>,
+}
+
+/// What a confirmed lease was confirmed by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A claim, which may have begun a new lease.
+    Claim,
+    /// A renewal of the one at hand.
+    Renewal,
 }
 
 /// How a critical section ended.
@@ -34,20 +57,30 @@ pub enum Ending {
     Lost,
 }
 
+/// What a release spends at most on a renewal that is under way. Half of it is for one that would be answered.
+const LONGEST_SUSPENSE: Duration = Duration::from_millis(400);
+
 impl Lock {
     /// A handle that holds nothing yet.
-    pub fn new(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts) -> Rc<Self> {
-        Self::with_state(store, keys, ttl, timeouts, State::new(None))
+    pub fn new(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts, auto: Option<Auto>) -> Rc<Self> {
+        Self::with_state(store, keys, ttl, timeouts, auto, State::new(None))
     }
 
     /// A handle bound to a token that exists already; it does not hold until Redis has said so.
     pub fn restore(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts, token: Token) -> Rc<Self> {
-        Self::with_state(store, keys, ttl, timeouts, State::new(Some(token)))
+        Self::with_state(store, keys, ttl, timeouts, None, State::new(Some(token)))
     }
 
-    fn with_state(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts, state: State) -> Rc<Self> {
+    fn with_state(
+        store: Rc<dyn Store>,
+        keys: Keys,
+        ttl: Duration,
+        timeouts: Timeouts,
+        auto: Option<Auto>,
+        state: State,
+    ) -> Rc<Self> {
         let (state, is_registered) = (RefCell::new(state), Cell::new(false));
-        Rc::new(Self { store, keys, ttl, timeouts, state, is_registered })
+        Rc::new(Self { store, keys, ttl, timeouts, auto, state, is_registered })
     }
 
     /// Extends the lease to at least `ttl` from now. False: lost. An error leaves what is known as it was.
@@ -61,17 +94,83 @@ impl Lock {
             (state.token_to_renew(), state.standing())
         };
         let Some(token) = token else { return Ok(false) };
+        self.prepare()?;
         match self.store.renew(&self.keys, token.as_bytes(), standing, ttl, budget)? {
             Renewed::Held(grant) => {
-                self.state().hold(token, grant.fence, validity::end(grant.sent_at, ttl));
-                registry::add(self);
+                self.confirmed(token, grant, ttl, Origin::Renewal)?;
                 Ok(true)
             }
-            Renewed::Lost(_) => {
-                self.state().lost();
+            Renewed::Lost(found) => {
+                let mut state = self.state();
+                let loss = Loss::found(found, state.valid_until);
+                state.lost(loss);
                 Ok(false)
             }
         }
+    }
+
+    /// Makes sure, before anything is sent, that a lease could be renewed by itself.
+    pub(super) fn prepare(&self) -> Result<()> {
+        if self.auto.is_some() { renewal::start() } else { Ok(()) }
+    }
+
+    /// Redis confirmed the lease, for `ttl`: its validity, which may be over already.
+    pub(super) fn confirmed(
+        self: &Rc<Self>,
+        token: Token,
+        grant: Grant,
+        ttl: Duration,
+        origin: Origin,
+    ) -> Result<Moment> {
+        let valid_until = validity::end(grant.sent_at, ttl);
+        let mut state = self.state();
+        let is_known = state.hold(token, grant.fence, valid_until);
+        registry::add(self);
+        if let Some(auto) = &self.auto {
+            if origin == Origin::Claim && !is_known {
+                state.renewal = None;
+                state.granted_at = None;
+            }
+            if !valid_until.is_past() {
+                self.keep(&mut state, auto, grant, ttl)?;
+            }
+        }
+        Ok(valid_until)
+    }
+
+    /// The automatic renewal goes on from here, or begins.
+    fn keep(&self, state: &mut State, auto: &Auto, grant: Grant, ttl: Duration) -> Result<()> {
+        let confirmed = Confirmed { sent_at: grant.sent_at, ttl, fence: grant.fence };
+        let hold_until = *state.granted_at.get_or_insert(grant.sent_at) + auto.max_hold;
+        if state.renewal.as_ref().is_some_and(|renewal| renewal.confirmed(confirmed)) {
+            return Ok(());
+        }
+        let lease = renewal::Lease {
+            dsn: auto.dsn.to_string(),
+            keys: self.keys.clone(),
+            token: state.token.as_ref().map(|token| token.as_bytes().to_vec()).unwrap_or_default(),
+            timeouts: self.timeouts,
+        };
+        state.renewal = None;
+        state.renewal = Some(renewal::keep(lease, confirmed, self.ttl, hold_until, auto.bell.clone())?);
+        Ok(())
+    }
+
+    /// Why the lease is lost, if the program is still to be told.
+    pub(super) fn take_abort(&self) -> Option<Loss> {
+        self.state().renewal.as_ref()?.take_abort()
+    }
+
+    /// Has the bell rung again in a moment, if the program is still to be told.
+    pub(super) fn put_off_abort(&self) {
+        if let Some(renewal) = &self.state().renewal {
+            renewal.put_off_abort();
+        }
+    }
+
+    /// Whether the program is still to be told that the lease is lost.
+    pub(super) fn is_abort_due(&self) -> bool {
+        self.auto.is_some() && self.state().renewal.as_ref().is_some_and(renewal::Renewal::is_abort_due)
     }
 
     /// Gives the lock back. True: it was ours, and is free now. False: it was lost before.
@@ -81,11 +180,25 @@ impl Lock {
     }
 
     pub(super) fn release_within(self: &Rc<Self>, budget: Budget) -> Result<bool> {
-        let Some((token, memory)) = self.state().begin_release(self.retries()) else { return Ok(false) };
+        self.suspend_renewal(budget);
+        let (valid_until, release) = {
+            let mut state = self.state();
+            (state.valid_until, state.begin_release(self.retries()))
+        };
+        let Some((token, memory)) = release else { return Ok(false) };
         registry::add(self);
         let released = self.store.release(&self.keys, token.as_bytes(), memory, budget)?;
-        self.state().end();
+        self.state().released(released, valid_until);
         Ok(released == Released::Ours)
+    }
+
+    /// No renewal is sent from here on, so that none comes after what is sent next.
+    fn suspend_renewal(&self, budget: Budget) {
+        if self.auto.is_some()
+            && let Some(renewal) = &self.state().renewal
+        {
+            renewal.suspend(budget.end.min(Moment::now() + LONGEST_SUSPENSE));
+        }
     }
 
     /// Ends an inner critical section: asks whether the lease covers it, and leaves the lock to the outer one.
@@ -159,10 +272,17 @@ impl Lock {
 
     /// Removes the lock, whoever's it is. False: nobody had it.
     pub fn force_release(self: &Rc<Self>) -> Result<bool> {
-        let is_removed = self.store.force_release(&self.keys, Budget::new(self.timeouts))?;
-        // Whoever's it was: nobody holds it now, this handle neither.
-        self.state().force_released();
-        Ok(is_removed)
+        let budget = Budget::new(self.timeouts);
+        self.suspend_renewal(budget);
+        let result = self.store.force_release(&self.keys, budget);
+        let mut state = self.state();
+        match &result {
+            // Whoever's it was: nobody holds it now, this handle neither.
+            Ok(_) => state.force_released(),
+            Err(_) => state.renewal.iter().for_each(renewal::Renewal::resume),
+        }
+        drop(state);
+        result
     }
 
     /// Whether the lease may be relied on now; no question to Redis.
@@ -173,6 +293,16 @@ impl Lock {
     /// The validity left.
     pub fn remaining(&self) -> Duration {
         self.state().valid_until.map_or(Duration::ZERO, Moment::remaining)
+    }
+
+    /// How the latest lease was lost; None when it was not, or nobody knows.
+    pub fn loss(&self) -> Option<Loss> {
+        self.state().loss()
+    }
+
+    /// The resource that the lock is on.
+    pub fn resource(&self) -> &[u8] {
+        self.keys.resource()
     }
 
     /// The fence of this handle's latest lease.
@@ -194,6 +324,7 @@ impl Lock {
     pub(super) fn state(&self) -> std::cell::RefMut<'_, State> {
         let mut state = self.state.borrow_mut();
         state.adopt();
+        state.follow();
         state
     }
 }

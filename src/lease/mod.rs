@@ -6,9 +6,11 @@ mod lock;
 mod registry;
 mod state;
 mod token;
-mod validity;
 
-pub use lock::{Ending, Lock};
-pub use registry::end_request;
+pub use crate::{
+    loss::Loss,
+    validity::{LONGEST_TTL, SHORTEST_TTL},
+};
+pub use lock::{Auto, Ending, Lock};
+pub use registry::{aborted, end_request, put_off_aborts};
 pub use token::{LONGEST_TOKEN, Token, TokenError};
-pub use validity::{LONGEST_TTL, SHORTEST_TTL};

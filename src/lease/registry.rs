@@ -2,7 +2,7 @@
 //! back what they still owe even when no destructor runs.
 
 use super::Lock;
-use crate::clock::Moment;
+use crate::{clock::Moment, loss::Loss};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -30,6 +30,17 @@ pub fn remove(lock: &Rc<Lock>) {
     }
 }
 
+/// The handles of this thread whose program is still to be told that their lease is lost, and why it is. Each is
+/// named once.
+pub fn aborted() -> Vec<(Rc<Lock>, Loss)> {
+    all().into_iter().filter_map(|lock| lock.take_abort().map(|loss| (lock, loss))).collect()
+}
+
+/// Has the bells of such handles rung again in a moment: this one does not suit.
+pub fn put_off_aborts() {
+    all().iter().for_each(|lock| lock.put_off_abort());
+}
+
 /// When the end of the request must be over: set by the first handle that it ends.
 pub fn end_by(first: Moment) -> Moment {
     let by = END_BY.get().unwrap_or(first);
@@ -39,9 +50,12 @@ pub fn end_by(first: Moment) -> Moment {
 
 /// Ends every lease of this thread: gives it back, or with `release` false leaves it to its TTL.
 pub fn end_request(release: bool) {
-    let locks: Vec<Rc<Lock>> = USED.with_borrow(|used| used.values().filter_map(Weak::upgrade).collect());
-    for lock in locks {
+    for lock in all() {
         lock.end_with_request(release);
     }
     END_BY.set(None);
+}
+
+fn all() -> Vec<Rc<Lock>> {
+    USED.with_borrow(|used| used.values().filter_map(Weak::upgrade).collect())
 }

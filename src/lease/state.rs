@@ -3,8 +3,10 @@
 use super::token::Token;
 use crate::{
     clock::Moment,
+    loss::Loss,
     process,
-    store::{Memory, Standing},
+    renewal::Renewal,
+    store::{Memory, Released, Standing},
 };
 use std::time::Duration;
 
@@ -24,6 +26,12 @@ pub struct State {
     pub is_release_owed: bool,
     /// The lease ended without our doing.
     pub is_lost: bool,
+    /// How, where it is known.
+    loss: Option<Loss>,
+    /// When the command that brought the lease had been sent.
+    pub granted_at: Option<Moment>,
+    /// Renews the lease, while it is held.
+    pub renewal: Option<Renewal>,
 }
 
 /// Whether a command that takes the lock may still arrive.
@@ -61,6 +69,9 @@ impl State {
             fence: None,
             is_release_owed: false,
             is_lost: false,
+            loss: None,
+            granted_at: None,
+            renewal: None,
         }
     }
 
@@ -68,6 +79,31 @@ impl State {
     pub fn adopt(&mut self) {
         if self.pid != process::id() {
             *self = Self::new(None);
+        }
+    }
+
+    /// Takes over what the automatic renewal has found out.
+    pub fn follow(&mut self) {
+        let Some(news) = self.renewal.as_ref().and_then(Renewal::news) else { return };
+        if self.valid_until.is_some() {
+            self.valid_until = Some(news.valid_until);
+            self.fence = Some(news.fence);
+        }
+        match news.loss {
+            Some(loss @ (Loss::Deleted | Loss::Taken)) => {
+                // Kept for what its owner's program is still to be told.
+                let renewal = self.renewal.take();
+                self.lost(Some(loss));
+                self.renewal = renewal;
+            }
+            loss => self.note(loss),
+        }
+    }
+
+    /// The first cause counts. That it expired is none where more is known.
+    fn note(&mut self, loss: Option<Loss>) {
+        if matches!(self.loss, None | Some(Loss::Expired)) {
+            self.loss = loss.or(self.loss);
         }
     }
 
@@ -106,8 +142,15 @@ impl State {
         if self.is_release_owed { None } else { self.token.clone() }
     }
 
-    /// Redis confirmed the lease. A shorter TTL than before cuts nothing off: Redis never shortens one.
-    pub fn hold(&mut self, token: Token, fence: u64, valid_until: Moment) {
+    /// How the lease was lost; None when it was not, or nobody knows.
+    pub fn loss(&self) -> Option<Loss> {
+        let is_over = self.valid_until.is_some_and(Moment::is_past);
+        self.loss.or(is_over.then_some(Loss::Expired))
+    }
+
+    /// Redis confirmed the lease. A shorter TTL than before cuts nothing off: Redis never shortens one. True when
+    /// it is the one that was known before.
+    pub fn hold(&mut self, token: Token, fence: u64, valid_until: Moment) -> bool {
         let is_same = self.fence == Some(fence) && self.token.as_ref() == Some(&token);
         let earlier = self.valid_until.filter(|_| is_same);
         self.valid_until = Some(earlier.map_or(valid_until, |earlier| earlier.max(valid_until)));
@@ -118,12 +161,14 @@ impl State {
         self.fence = Some(fence);
         self.is_release_owed = false;
         self.is_lost = false;
+        self.loss = None;
+        earlier.is_some()
     }
 
     /// A claim with `token` went unanswered.
     pub fn may_hold(&mut self, token: Token) {
         if self.token.as_ref() != Some(&token) {
-            self.valid_until = None;
+            self.not_held();
         }
         self.token = Some(token);
         self.late = Late::Ours;
@@ -131,8 +176,9 @@ impl State {
 
     /// The lock is another's: what this handle held is gone.
     pub fn refused(&mut self) {
-        if self.valid_until.take().is_some() {
+        if self.not_held().is_some() {
             self.is_lost = true;
+            self.note(Some(Loss::Taken));
         }
         if self.late == Late::None {
             self.token = None;
@@ -140,9 +186,10 @@ impl State {
     }
 
     /// A renewal found that the token owns nothing. Kept only if a late command could still take the lock.
-    pub fn lost(&mut self) {
-        self.valid_until = None;
+    pub fn lost(&mut self, loss: Option<Loss>) {
+        self.not_held();
         self.is_lost = true;
+        self.note(loss);
         if self.late == Late::None {
             self.token = None;
         }
@@ -151,7 +198,7 @@ impl State {
     /// The lock was removed, whoever held it.
     pub fn force_released(&mut self) {
         if self.valid_until.is_some() {
-            self.lost();
+            self.lost(Some(Loss::Deleted));
         }
     }
 
@@ -159,14 +206,20 @@ impl State {
     /// or a release that comes late would take the new grant away.
     pub fn given_back(&mut self, token: &Token) {
         if self.token.as_ref() == Some(token) {
-            self.valid_until = None;
+            self.not_held();
             self.is_release_owed = true;
         }
     }
 
+    /// From here on nothing is held, and nothing renewed: the end of the validity until then.
+    fn not_held(&mut self) -> Option<Moment> {
+        self.renewal = None;
+        self.valid_until.take()
+    }
+
     /// An acquire ended with an error: whatever was held counts as not held. True when it is to be given back.
     pub fn give_up(&mut self) -> bool {
-        if self.valid_until.take().is_some() {
+        if self.not_held().is_some() {
             self.is_release_owed = true;
         }
         self.owes()
@@ -175,8 +228,12 @@ impl State {
     /// The token to release with, and how long the release must be remembered if it may be asked for
     /// again for `retries`. From here on the lock counts as not held, whatever comes of the release.
     pub fn begin_release(&mut self, retries: Duration) -> Option<(Token, Memory)> {
-        let token = self.token.clone()?;
-        let left = self.valid_until.take().map_or(Duration::ZERO, Moment::remaining);
+        let Some(token) = self.token.clone() else {
+            // Its owner sees from the answer that it was lost, and need not be told otherwise.
+            self.renewal = None;
+            return None;
+        };
+        let left = self.not_held().map_or(Duration::ZERO, Moment::remaining);
         self.is_release_owed = true;
         let memory = match left {
             _ if self.late != Late::None => Memory::ForGood,
@@ -186,7 +243,17 @@ impl State {
         Some((token, memory))
     }
 
-    /// The release was answered: nothing is held or owed.
+    /// The release of a lease that had been valid until then was answered.
+    pub fn released(&mut self, released: Released, valid_until: Option<Moment>) {
+        let before = self.loss;
+        self.end();
+        if let Released::Lost(found) = released {
+            self.loss = before;
+            self.note(Loss::found(found, valid_until));
+        }
+    }
+
+    /// Nothing is held or owed.
     pub fn end(&mut self) {
         let fence = self.fence;
         *self = Self { fence, ..Self::new(None) };

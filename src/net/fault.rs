@@ -43,6 +43,9 @@ pub enum Reason {
     /// The answer did not come in time.
     #[error("no answer within the command time-out")]
     TimedOut,
+    /// Nobody waited for the answer any longer: the other servers had decided it.
+    #[error("no answer yet when the other nodes had decided it")]
+    NotAwaited,
     /// The server ended the connection.
     #[error("the server closed the connection")]
     Closed,

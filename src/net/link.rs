@@ -125,6 +125,14 @@ impl Link {
         })
     }
 
+    /// Sends what is queued, and awaits so many answers before `by`.
+    pub fn exchange_queued(&mut self, count: usize, by: Moment) -> Result<Vec<Result<Reply, Refusal>>, Reason> {
+        let sent_at = Moment::now();
+        let replies: Result<Vec<_>, _> = (0..count).map(|_| self.await_reply(sent_at, by, Duration::ZERO)).collect();
+        // Of those that did not come nothing is known: the link is of no more use.
+        replies.inspect_err(|_| self.phase = Phase::Broken)
+    }
+
     /// What the server said before it hung up, which explains why nothing could be sent.
     fn last_words(&mut self) -> Option<Reason> {
         // The end of the stream is expected here.

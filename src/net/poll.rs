@@ -7,7 +7,7 @@ use crate::{
     host::{self, Host, Interrupted},
     signals,
 };
-use std::{io, os::fd::RawFd, ptr};
+use std::{borrow::Cow, cell::Cell, io, os::fd::RawFd, ptr, time::Duration};
 
 /// What a socket waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,39 @@ pub enum Woken {
     Signal,
 }
 
+thread_local! {
+    /// What cancels this thread's sleeps; -1 for nothing.
+    static CANCEL: Cell<RawFd> = const { Cell::new(-1) };
+}
+
+/// Does the work. Once `fd` is readable no sleep in it succeeds any more, so that it is soon over.
+pub fn cancellable<T>(fd: RawFd, work: impl FnOnce() -> T) -> T {
+    CANCEL.set(fd);
+    let result = work();
+    CANCEL.set(-1);
+    result
+}
+
+/// Whether a sleep failed because it was cancelled.
+pub fn is_cancelled(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECANCELED)
+}
+
+fn cancel() -> Interest {
+    Interest { fd: CANCEL.get(), read: true, write: false }
+}
+
+/// Sleeps for `span`, whatever signals come. False: cancelled.
+pub fn pause(span: Duration) -> bool {
+    let until = Moment::now() + span;
+    loop {
+        match sleep(&[], until) {
+            Ok(Woken::Signal) => {}
+            woken => return woken.is_ok(),
+        }
+    }
+}
+
 /// Sleeps until one of `interests` can go on, `deadline` has come, or a signal arrives.
 pub fn sleep(interests: &[Interest], deadline: Moment) -> io::Result<Woken> {
     sleep_with(interests, deadline, ptr::null())
@@ -43,9 +76,10 @@ pub fn sleep(interests: &[Interest], deadline: Moment) -> io::Result<Woken> {
 
 /// Sleeps likewise; afterwards each of `interests` says what its socket can do, and an ended one can do all.
 pub fn sleep_until_ready(interests: &mut [Interest], deadline: Moment) -> io::Result<Woken> {
-    let mut fds: Vec<libc::pollfd> = interests.iter().map(pollfd).collect();
+    let cancel = cancel();
+    let mut fds: Vec<libc::pollfd> = std::iter::once(&cancel).chain(&*interests).map(pollfd).collect();
     let woken = ppoll(&mut fds, deadline, ptr::null())?;
-    for (interest, fd) in interests.iter_mut().zip(&fds) {
+    for (interest, fd) in interests.iter_mut().zip(fds.iter().skip(1)) {
         let is = |events| fd.revents & (events | libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0;
         (interest.read, interest.write) = (is(libc::POLLIN), is(libc::POLLOUT));
     }
@@ -61,12 +95,18 @@ pub fn sleep_with_host(
 ) -> Result<io::Result<Woken>, Interrupted> {
     loop {
         host::attend(host)?;
+        // Asked each time: what the host did may have been a fork.
+        let mut interests = Cow::Borrowed(interests);
+        if host.waker() >= 0 {
+            interests.to_mut().push(Interest { fd: host.waker(), read: true, write: false });
+        }
         let signals = signals::Blocked::new();
         if host.is_wanted() {
             continue;
         }
-        match sleep_with(interests, deadline, signals.before()) {
+        match sleep_with(&interests, deadline, signals.before()) {
             Ok(Woken::Signal) => {}
+            Ok(Woken::Ready) if host.is_wanted() => {}
             woken => return Ok(woken),
         }
     }
@@ -75,13 +115,14 @@ pub fn sleep_with_host(
 fn sleep_with(interests: &[Interest], deadline: Moment, mask: *const libc::sigset_t) -> io::Result<Woken> {
     // One is the common case, and needs no memory of its own.
     let (mut one, mut many);
+    let cancel = cancel();
     let fds = match interests {
         [interest] => {
-            one = [pollfd(interest)];
+            one = [pollfd(&cancel), pollfd(interest)];
             &mut one[..]
         }
         interests => {
-            many = interests.iter().map(pollfd).collect::<Vec<_>>();
+            many = std::iter::once(&cancel).chain(interests).map(pollfd).collect::<Vec<_>>();
             &mut many[..]
         }
     };
@@ -98,6 +139,9 @@ fn ppoll(fds: &mut [libc::pollfd], deadline: Moment, mask: *const libc::sigset_t
     let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, mask) };
     match ready {
         0 => Ok(Woken::Deadline),
+        1.. if fds.first().is_some_and(|cancel| cancel.revents != 0) => {
+            Err(io::Error::from_raw_os_error(libc::ECANCELED))
+        }
         1.. => Ok(Woken::Ready),
         _ => match io::Error::last_os_error() {
             error if error.kind() == io::ErrorKind::Interrupted => Ok(Woken::Signal),

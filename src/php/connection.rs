@@ -23,6 +23,8 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub struct Connection {
     pub store: Rc<dyn Store>,
+    /// What names the store.
+    pub dsn: Rc<str>,
     pub timeouts: Timeouts,
     pub prefix: Vec<u8>,
 }
@@ -30,8 +32,9 @@ pub struct Connection {
 impl Connection {
     /// The connection that the settings describe.
     pub fn from_settings() -> Result<Self, Thrown> {
-        let store = store::open(&ini::dsn()).map_err(|error| Thrown::dsn(&error, None))?;
-        Ok(Self { store, timeouts: ini::timeouts(), prefix: ini::prefix() })
+        let dsn = ini::dsn();
+        let store = store::open(&dsn).map_err(|error| Thrown::dsn(&error, None))?;
+        Ok(Self { store, dsn: dsn.into(), timeouts: ini::timeouts(), prefix: ini::prefix() })
     }
 }
 
@@ -57,7 +60,7 @@ fn construct(call: &mut Call<'_>) -> Result<Connection, Thrown> {
     if prefix.len() > ini::LONGEST_PREFIX {
         return Err(Thrown::Argument(4, format!("must be at most {} bytes", ini::LONGEST_PREFIX)));
     }
-    Ok(Connection { store, timeouts, prefix })
+    Ok(Connection { store, dsn: dsn.into(), timeouts, prefix })
 }
 
 fn default(call: &mut Call<'_>) -> Result<Returned, Thrown> {

@@ -2,6 +2,7 @@
 
 use crate::{
     error::{Error, NoMajority},
+    lease::Loss,
     net::dsn::DsnError,
 };
 use ext_php_rs::{
@@ -76,7 +77,9 @@ pub enum Trouble {
     /// `synchronized()` did not get the lock in time.
     NotAcquired(Duration),
     /// The lease ended under the critical section, which returned this.
-    Lost(Zval),
+    Lost(Zval, Option<Loss>),
+    /// The lease was lost under the program, which wanted to be stopped then.
+    Aborted(Loss),
 }
 
 static BASE: AtomicPtr<ClassEntry> = AtomicPtr::new(ptr::null_mut());
@@ -126,7 +129,7 @@ impl Failure {
                 NoMajority::Unknown => &OUTCOME_UNKNOWN,
                 NoMajority::Refused(_) => &SERVER,
             },
-            Trouble::Error(Error::Late) | Trouble::Lost(_) => &LEASE_LOST,
+            Trouble::Error(Error::Late) | Trouble::Lost(..) | Trouble::Aborted(_) => &LEASE_LOST,
             Trouble::NotAcquired(_) => &LOCK_TIMEOUT,
             Trouble::Error(_) => &BASE,
         };
@@ -145,7 +148,9 @@ impl Failure {
             Trouble::NotAcquired(wait) => {
                 format!("somebody else held it for the whole wait of {} s", wait.as_secs_f64())
             }
-            Trouble::Lost(_) => "the lease ended before the critical section did".to_owned(),
+            Trouble::Lost(_, None) => "the lease ended before the critical section did".to_owned(),
+            Trouble::Lost(_, Some(loss)) => format!("the lease ended before the critical section did: {loss}"),
+            Trouble::Aborted(loss) => format!("the lease is lost: {loss}"),
         };
         name.map_or_else(|| what.clone(), |name| format!("Lock \"{name}\": {what}"))
     }
@@ -174,10 +179,19 @@ impl Failure {
             ) => {
                 update(class, object, "redisCode", bytes(Some(refusal.code.into_bytes())));
             }
-            Trouble::Lost(result) => update(class, object, "result", result),
+            Trouble::Lost(result, loss) => {
+                update(class, object, "result", result);
+                update(class, object, "loss", bytes(loss.map(word)));
+            }
+            Trouble::Aborted(loss) => update(class, object, "loss", bytes(Some(word(loss)))),
+            Trouble::Error(Error::Late) => update(class, object, "loss", bytes(Some(word(Loss::Expired)))),
             _ => {}
         }
     }
+}
+
+fn word(loss: Loss) -> Vec<u8> {
+    loss.word().into()
 }
 
 fn update(class: *mut ClassEntry, object: *mut zend_object, name: &str, mut value: Zval) {
@@ -228,6 +242,7 @@ pub fn register() -> ext_php_rs::error::Result<()> {
     })?;
     class("RedisLease\\LeaseLostException", base, BASE_NAME, |class, _| LEASE_LOST.store(class, Ordering::Release))?;
     property(&LEASE_LOST, "result", MIXED, Zval::null());
+    property(&LEASE_LOST, "loss", STRING | NULL, Zval::null());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The section in phpinfo() and `php --ri`.
 
 use super::ini;
-use crate::net::topology;
+use crate::{net::topology, renewal::status};
 use ext_php_rs::{
     ffi::{
         php_info_print_table_end, php_info_print_table_header, php_info_print_table_row, php_info_print_table_start,
@@ -17,6 +17,7 @@ pub unsafe extern "C" fn print(_: *mut ModuleEntry) {
             ("redis_lease support", "enabled".into()),
             ("Version", env!("CARGO_PKG_VERSION").into()),
             ("Default server", server()),
+            ("Automatic renewal", renewal()),
         ]);
         // SAFETY: prints to PHP's output, as an info function may.
         unsafe { php_info_print_table_start() };
@@ -37,6 +38,15 @@ pub unsafe extern "C" fn print(_: *mut ModuleEntry) {
 fn server() -> String {
     topology::parse(&ini::dsn())
         .map_or_else(|error| format!("redis_lease.dsn {error}"), |topology| topology.to_string())
+}
+
+/// Whether the thread runs in this process, and for how many leases.
+fn renewal() -> String {
+    match status() {
+        None => "thread not started".into(),
+        Some(1) => "thread runs, renews 1 lease".into(),
+        Some(count) => format!("thread runs, renews {count} leases"),
+    }
 }
 
 fn table(rows: &[(&str, String)]) {

@@ -139,6 +139,11 @@ pub fn timeouts() -> Timeouts {
     Timeouts { connect: span(CONNECT_TIMEOUT), command: span(COMMAND_TIMEOUT), spin: span(SPIN) / 1_000_000 }
 }
 
+/// `redis_lease.max_hold`
+pub fn max_hold() -> Duration {
+    span(MAX_HOLD)
+}
+
 /// `redis_lease.release_on_shutdown`
 pub fn release_on_shutdown() -> bool {
     truth(&text(RELEASE_ON_SHUTDOWN)).unwrap_or(true)

@@ -1,7 +1,7 @@
 //! PHP as the host of a wait: its signal handlers and its time limit are served while we wait, at once,
 //! as the engine would do between two opcodes.
 
-use super::exceptions::Thrown;
+use super::{abort, exceptions::Thrown};
 use crate::host::Host;
 use ext_php_rs::{
     ffi::{zend_atomic_bool, zend_interrupt_function},
@@ -9,6 +9,7 @@ use ext_php_rs::{
 };
 use std::{
     cell::Cell,
+    os::fd::RawFd,
     panic::AssertUnwindSafe,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -41,11 +42,15 @@ impl Php {
 
 impl Host for Php {
     fn is_wanted(&self) -> bool {
-        flag(&raw const globals().vm_interrupt).load(Ordering::Relaxed)
+        interrupt().load(Ordering::Relaxed) || abort::is_rung()
+    }
+
+    fn waker(&self) -> RawFd {
+        abort::waker()
     }
 
     fn serve(&self) -> bool {
-        flag(&raw const globals().vm_interrupt).store(false, Ordering::Relaxed);
+        interrupt().store(false, Ordering::Relaxed);
         if flag(&raw const globals().timed_out).load(Ordering::Relaxed) {
             // SAFETY: it ends in a bailout, which `run` catches.
             return self.run(|| unsafe { zend_timeout() });
@@ -56,6 +61,11 @@ impl Host for Php {
         // SAFETY: the frame is the one that is executing now, our own method's.
         self.run(|| unsafe { serve(frame) })
     }
+}
+
+/// The flag of this thread that makes the engine look, between two opcodes, at what is to be served.
+pub fn interrupt() -> &'static AtomicBool {
+    flag(&raw const globals().vm_interrupt)
 }
 
 fn globals() -> &'static ExecutorGlobals {

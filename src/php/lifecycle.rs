@@ -1,7 +1,7 @@
 //! What happens when the module and a request begin and end. A panic must not leave these functions.
 
-use super::{class, connection::Connection, exceptions, ini, lock::DistributedLock};
-use crate::{lease, store};
+use super::{abort, class, connection::Connection, exceptions, ini, lock::DistributedLock};
+use crate::{lease, renewal, store};
 use ext_php_rs::zend::ExecutorGlobals;
 use std::{ffi::c_int, panic};
 
@@ -19,6 +19,7 @@ pub unsafe extern "C" fn module_startup(_: c_int, module: c_int) -> c_int {
         exceptions::register()?;
         class::register::<DistributedLock>()?;
         class::hide_first_argument(class::register::<Connection>()?);
+        abort::install();
         Ok(())
     });
     if matches!(started, Ok(Ok(()))) { SUCCESS } else { FAILURE }
@@ -37,9 +38,13 @@ pub fn is_request_ending() -> bool {
     u32::from(ExecutorGlobals::get().flags) & IN_SHUTDOWN != 0
 }
 
-/// Closes the connections.
+/// Ends the thread, if it runs, and closes the connections.
 pub unsafe extern "C" fn module_shutdown(_: c_int, module: c_int) -> c_int {
-    let _ = panic::catch_unwind(store::close_all);
+    let _ = panic::catch_unwind(|| {
+        abort::uninstall();
+        renewal::stop();
+        store::close_all();
+    });
     // SAFETY: the number is the one these entries were registered under.
     unsafe { zend_unregister_ini_entries(module) };
     SUCCESS

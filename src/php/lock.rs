@@ -1,6 +1,7 @@
 //! `DistributedLock`.
 
 use super::{
+    abort,
     call::{Call, OptionalFloat, Returned, Text, class_entry, handler, seconds},
     class::final_class,
     connection::Connection,
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    lease::{Ending, Lock, Token},
+    lease::{Auto, Ending, Lock, Token},
     store::Keys,
 };
 use ext_php_rs::{
@@ -83,14 +84,20 @@ fn construct(call: &mut Call<'_>) -> Result<DistributedLock, Thrown> {
 
     let resource = check_resource(&resource)?;
     let ttl = check_ttl(&ttl, 2)?.unwrap_or_else(ini::ttl);
-    for (is_asked, argument) in [(auto_renew, 3), (abort_on_loss, 5)] {
-        if is_asked {
-            return Err(Thrown::Argument(argument, "must be false: this version does not renew by itself yet".into()));
-        }
+    if abort_on_loss && !auto_renew {
+        return Err(Thrown::Argument(5, "must be false unless argument #3 ($autoRenew) is true".into()));
     }
     let connection = connection_or_default(connection)?;
     let keys = Keys::new(&connection.prefix, resource);
-    let lock = Lock::new(connection.store, keys, ttl, connection.timeouts);
+    let auto = match auto_renew {
+        false => None,
+        true => Some(Auto {
+            dsn: connection.dsn,
+            max_hold: ini::max_hold(),
+            bell: if abort_on_loss { Some(abort::bell()?) } else { None },
+        }),
+    };
+    let lock = Lock::new(connection.store, keys, ttl, connection.timeouts, auto);
     Ok(DistributedLock { lock, resource: resource.to_vec(), depth: Cell::new(0) })
 }
 
@@ -166,7 +173,7 @@ fn synchronized(call: &mut Call<'_>) -> Result<Returned, Thrown> {
         }
         Ok(value) => match conclude() {
             Ending::Covered => Ok(Returned::Value(value)),
-            Ending::Lost => Err(this.failure(Trouble::Lost(value))),
+            Ending::Lost => Err(this.failure(Trouble::Lost(value, this.lock.loss()))),
         },
     }
 }
@@ -179,6 +186,12 @@ fn is_held(call: &mut Call<'_>) -> Result<Returned, Thrown> {
 fn remaining(call: &mut Call<'_>) -> Result<Returned, Thrown> {
     call.no_arguments()?;
     Ok(Returned::Float(call.this::<DistributedLock>()?.lock.remaining().as_secs_f64()))
+}
+
+fn loss(call: &mut Call<'_>) -> Result<Returned, Thrown> {
+    call.no_arguments()?;
+    let loss = call.this::<DistributedLock>()?.lock.loss();
+    Ok(Returned::bytes_or_null(loss.map(|loss| loss.word().into())))
 }
 
 fn fence(call: &mut Call<'_>) -> Result<Returned, Thrown> {
@@ -332,6 +345,7 @@ final_class!(
                 .returns(DataType::Mixed, false, false),
             method("isHeld", handler!(is_held)).returns(DataType::Bool, false, false),
             method("remaining", handler!(remaining)).returns(DataType::Double, false, false),
+            method("loss", handler!(loss)).returns(DataType::String, false, true),
             method("fence", handler!(fence)).returns(DataType::Long, false, true),
             method("token", handler!(token)).returns(DataType::String, false, true),
             method("resource", handler!(resource)).returns(DataType::String, false, false),

@@ -1,6 +1,7 @@
 //! The PHP side: the only room that knows ext-php-rs. It checks arguments, translates them into
 //! questions to `lease`, and answers into PHP's values and exceptions.
 
+mod abort;
 mod call;
 mod class;
 mod connection;

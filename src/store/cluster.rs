@@ -13,8 +13,9 @@ use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
     net::{
-        Budget, Reason, Refusal, Reply, Timeouts,
+        Budget, Refusal, Reply, Timeouts,
         dsn::{Address, Endpoint},
+        poll,
     },
 };
 use redis::{Cmd, Value};
@@ -48,7 +49,7 @@ enum Elsewhere {
     Ask(Address),
 }
 
-/// So many times in one call a lock is looked for somewhere else.
+/// So many times in one call a lock is looked for somewhere else at once; then the servers need a moment to agree.
 const MOST_TURNS: u32 = 8;
 /// Pause before a slot that is being moved is asked for again; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -75,7 +76,14 @@ impl Cluster {
     }
 
     /// Where to ask after an error: another server, or the same one after a pause; None when the error stands.
-    fn next(&self, error: &Error, server: &Rc<Server>, keys: &Keys, budget: Budget) -> Option<Rc<Server>> {
+    fn next(
+        &self,
+        error: &Error,
+        server: &Rc<Server>,
+        is_first: bool,
+        keys: &Keys,
+        budget: Budget,
+    ) -> Option<Rc<Server>> {
         let mut map = self.map.borrow_mut();
         match error {
             Error::Refused { refusal, .. } => match elsewhere(refusal, &server.address)? {
@@ -93,7 +101,8 @@ impl Cluster {
             Error::Unavailable { .. } | Error::Unknown { .. } => {
                 map.refresh(budget);
                 let owner = map.owner(slot(&keys.lock));
-                (!Rc::ptr_eq(&owner, server)).then_some(owner)
+                // The same one has had only its share of the time.
+                (is_first || !Rc::ptr_eq(&owner, server)).then_some(owner)
             }
             _ => None,
         }
@@ -106,35 +115,49 @@ impl Servers for Cluster {
         let encode = |form, command: &mut _| request.encode(keys, protocol::floor_now(), form, command);
         let mut server = self.owner(keys, budget);
         let mut pause = FIRST_PAUSE;
-        let mut was_unanswered = false;
-        for turn in 1.. {
-            let result = server.waiting.0.borrow_mut().run(operation, &encode, budget);
+        let mut turns = 0;
+        let mut unanswered = None;
+        loop {
+            let is_first = turns == 0 && operation.is_repeatable();
+            let time = if is_first { first_share(budget) } else { budget };
+            let result = server.waiting.0.borrow_mut().run(operation, &encode, time);
             let error = match result {
                 Ok(answer) => {
-                    let may_arrive_again = answer.may_arrive_again || was_unanswered;
+                    let may_arrive_again = answer.may_arrive_again || unanswered.is_some();
                     return Ok(Answer { may_arrive_again, ..answer });
                 }
                 Err(error) => error,
             };
+            turns += 1;
+            let is_moving = is_moving(&error);
+            let is_stuck = is_moving || turns > MOST_TURNS;
             // What is owed to a lease is tried again; an acquire has its wait for that.
-            if is_moving(&error) && !operation.can_be_put_off() && pause < budget.end.remaining() {
-                std::thread::sleep(jittered(pause));
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                server = self.owner(keys, budget);
-                continue;
-            }
+            let has_patience = !operation.can_be_put_off() && pause < budget.end.remaining();
             let may_ask_again = !error.is_unknown() || operation.is_repeatable();
-            if turn > MOST_TURNS || budget.end.is_past() || !may_ask_again {
-                return Err(error);
-            }
-            was_unanswered |= error.is_unknown();
-            match self.next(&error, &server, keys, budget) {
+            let next = if budget.end.is_past() || !may_ask_again || is_stuck && !has_patience {
+                None
+            } else {
+                if is_stuck {
+                    if !poll::pause(jittered(pause)) {
+                        return Err(unanswered.unwrap_or(error));
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    turns = 0;
+                }
+                if is_moving {
+                    Some(self.owner(keys, budget))
+                } else {
+                    self.next(&error, &server, is_first, keys, budget)
+                }
+            };
+            // What another server refuses says nothing of what was sent to one that did not answer.
+            let error = unanswered.take().unwrap_or(error);
+            match next {
                 Some(next) => server = next,
                 None => return Err(error),
             }
+            unanswered = Some(error).filter(Error::is_unknown);
         }
-        // The turns are counted above.
-        Err(Error::Unavailable { node: self.map.borrow().first.to_string(), reason: Reason::TimedOut })
     }
 
     fn node(&self, keys: &Keys) -> Rc<RefCell<Node>> {
@@ -225,6 +248,11 @@ impl Map {
             return;
         }
     }
+}
+
+/// What the first server asked may spend: one that hangs leaves time to find who has taken its place.
+fn first_share(budget: Budget) -> Budget {
+    budget.at_most(budget.command().max(budget.end.remaining() * 2 / 3))
 }
 
 /// Whether a slot, or the whole cluster, is just being rearranged.

@@ -15,6 +15,7 @@ pub struct Keys {
     /// Exists while somebody waits.
     pub waiter: Vec<u8>,
     mark: Vec<u8>,
+    prefix_length: usize,
 }
 
 impl Keys {
@@ -23,7 +24,19 @@ impl Keys {
         let lock = [prefix, resource].concat();
         let stem = stem(prefix, &lock);
         let beside = |what: &[u8]| [&stem, what].concat();
-        Self { fence: beside(b"fence"), wake: beside(b"wake"), waiter: beside(b"waiter"), mark: beside(b"mark:"), lock }
+        Self {
+            fence: beside(b"fence"),
+            wake: beside(b"wake"),
+            waiter: beside(b"waiter"),
+            mark: beside(b"mark:"),
+            lock,
+            prefix_length: prefix.len(),
+        }
+    }
+
+    /// The resource that the lock is on.
+    pub fn resource(&self) -> &[u8] {
+        self.lock.get(self.prefix_length..).unwrap_or_default()
     }
 
     /// The mark that `token` leaves when it is released.

@@ -33,6 +33,8 @@ pub struct Member {
     /// The scripts this link has sent in full, a bit for each operation.
     known: u16,
     outage: Outage,
+    /// The latest link failed, and no other has been answered on since.
+    is_away: bool,
     /// How long the latest answer took.
     trip: Duration,
     /// A renewal found that the node holds no copy for this token.
@@ -73,7 +75,12 @@ const SILENCE: Duration = Duration::from_millis(10);
 /// How often it is looked whether it has answered.
 const LOOK: Duration = Duration::from_millis(1);
 /// More unanswered commands than this are not queued on one link.
-const MOST_OWED: usize = 128;
+const MOST_OWED: usize = 256;
+/// Who owes so many is asked nothing more: there must be room behind a question for what takes it back.
+const MOST_ASKED: usize = 64;
+/// A link that is full is given up after so long a silence. Earlier, it still carries the releases of what
+/// was taken on it: a server does not read to the end what it cannot answer any more.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(30);
 
 impl Member {
     /// A node not connected to yet.
@@ -89,6 +96,7 @@ impl Member {
             identity: None,
             known: 0,
             outage: Outage::default(),
+            is_away: false,
             trip: Duration::MAX,
             missing: None,
             command: Cmd::new(),
@@ -120,7 +128,9 @@ impl Member {
             self.failed(&reason);
         } else if link.is_open() {
             // What nobody waits for any more.
-            let _ = self.drain(NOBODY);
+            if let Err(reason) = self.drain(NOBODY) {
+                self.failed(&reason);
+            }
         } else if self.connect_by.is_past() {
             self.failed(&Reason::ConnectTimedOut("the server did not answer"));
         }
@@ -130,7 +140,7 @@ impl Member {
     pub fn left_out(&mut self) -> Option<Reason> {
         let is_silent = |member: &Self| {
             let owes = member.link.as_ref().is_some_and(|link| !link.is_open() || !member.owed.is_empty());
-            owes && Moment::now().since(member.silent_since) > SILENCE
+            owes && (Moment::now().since(member.silent_since) > SILENCE || member.owed.len() > MOST_ASKED)
         };
         if is_silent(self) {
             let now = Moment::now();
@@ -143,6 +153,11 @@ impl Member {
             }
         }
         if self.link.is_some() { None } else { self.outage.reason() }
+    }
+
+    /// Whether the node is in nobody's way, as far as is known without asking.
+    pub fn is_there(&mut self) -> bool {
+        !self.is_away && self.left_out().is_none()
     }
 
     /// Closes the link.
@@ -160,6 +175,7 @@ impl Member {
 
     pub(super) fn failed(&mut self, reason: &Reason) {
         self.drop_link();
+        self.is_away = true;
         self.outage.note(reason);
     }
 
@@ -170,7 +186,7 @@ impl Member {
             if self.owed.len() < MOST_OWED {
                 // A link that fails shows it the next time.
                 let _ = self.send(&Ask { ticket: NOBODY, ..*ask });
-            } else {
+            } else if Moment::now().since(self.silent_since) > GIVEN_UP_AFTER {
                 self.drop_link();
             }
         }
@@ -239,6 +255,7 @@ impl Member {
             let now = Moment::now();
             self.trip = now.since(owed.sent_at);
             self.silent_since = now;
+            self.is_away = false;
             self.outage.end();
             if owed.ticket == PROBE {
                 self.identity = Some(Identity::read(&reply, now));

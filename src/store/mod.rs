@@ -37,12 +37,23 @@ use crate::{
 };
 use std::time::Duration;
 
+/// Computes what the first renewal would: a fork must not find another thread at it, half done for ever.
+pub fn prepare_renewal() {
+    for script in [&script::RENEW, &script::RAISE, &script::ACQUIRE] {
+        script.digest();
+    }
+}
+
 /// Where locks are kept: one server, or several independent ones, behind the same questions.
 pub trait Store {
     /// Takes the lock, or says who is in the way. Asking again with the same token changes nothing.
     fn acquire(&self, keys: &Keys, claim: &Claim<'_>, budget: Budget) -> Result<Claimed>;
     /// Extends the lock while `token` owns it. Never creates it, never shortens it.
     fn renew(&self, keys: &Keys, token: &[u8], standing: Standing, ttl: Duration, budget: Budget) -> Result<Renewed>;
+    /// Renews several locks, in one round trip to each server where that is possible; the answers in their order.
+    fn renew_all(&self, renewals: &[Renewal<'_>], budget: Budget) -> Vec<Result<Renewed>> {
+        renewals.iter().map(|one| self.renew(one.keys, one.token, one.standing, one.ttl, budget)).collect()
+    }
     /// Gives the lock back if `token` owns it. Asking again within `memory` gives the same answer.
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released>;
     /// The token of the present owner.
@@ -94,6 +105,19 @@ pub enum Memory {
     For(Duration),
     /// So long as a command that takes the lock with this token may be under way, and refuses it.
     ForGood,
+}
+
+/// One of several renewals.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal<'a> {
+    /// The lock's keys.
+    pub keys: &'a Keys,
+    /// Whose lock it must be.
+    pub token: &'a [u8],
+    /// What is known of the lease.
+    pub standing: Standing,
+    /// From now on, at least.
+    pub ttl: Duration,
 }
 
 /// What the caller of a renewal knows of its lease.

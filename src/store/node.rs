@@ -10,6 +10,7 @@ use crate::{
     net::{
         Budget, Fault, Link, Reason, Refusal, Reply,
         dsn::Endpoint,
+        poll,
         sentinel::Sentinels,
         topology::{Replicas, Watched},
     },
@@ -28,8 +29,6 @@ pub struct Node {
     generation: u64,
     /// How long the latest answer took.
     latest_trip: Duration,
-    /// How many replicas it had when that was last asked.
-    replicas: u32,
     outage: Outage,
     /// Kept for its memory only.
     command: Cmd,
@@ -71,8 +70,10 @@ enum Kept {
     No,
 }
 
-/// What is left of a command's time for the answer to a wait for replicas.
-const REPLICA_MARGIN: Duration = Duration::from_millis(20);
+/// How long replicas are waited for before the server is asked whether it has them.
+const FIRST_WAIT: Duration = Duration::from_millis(25);
+/// What is left of a command's time for the answer to a WAIT in vain: an idle server ends it up to 100 ms late.
+const LATE_WAIT: Duration = Duration::from_millis(130);
 /// How long a knock is waited for.
 const KNOCK: Duration = Duration::from_millis(25);
 /// Pause before the first resending; each further one waits up to twice as long.
@@ -97,7 +98,6 @@ impl Node {
             is_asking: false,
             generation: 0,
             latest_trip: Duration::MAX,
-            replicas: 0,
             outage: Outage::default(),
             command: Cmd::new(),
         }
@@ -160,10 +160,18 @@ impl Node {
         }
         let mut unanswered = None;
         let mut pause = FIRST_PAUSE;
+        let mut is_demoted = false;
         loop {
             match (self.send(encode, budget), &unanswered) {
                 (Sending::Answered(reply, sent_at), _) => {
                     return Ok(Answer { reply, sent_at, may_arrive_again: unanswered.is_some() });
+                }
+                // It was the primary when the link was made. Who is it now?
+                (Sending::Refused(refusal), None)
+                    if refusal.code == "READONLY" && self.is_replaceable() && !is_demoted =>
+                {
+                    is_demoted = true;
+                    continue;
                 }
                 (Sending::Refused(refusal), None) => {
                     return Err(Error::Refused { operation, node: self.name(), refusal });
@@ -180,11 +188,32 @@ impl Node {
                 // One sending went unanswered: only an answer to another resolves it.
                 (_, Some(_)) => {}
             }
-            if pause >= budget.end.remaining() {
+            if pause >= budget.end.remaining() || !poll::pause(jittered(pause)) {
                 return Err(self.unknown(operation, unanswered.unwrap_or(Reason::TimedOut)));
             }
-            std::thread::sleep(jittered(pause));
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Runs several commands in one round trip, where that succeeds at once: the answers, and when the commands had
+    /// been sent. None: each is to be run by itself, which changes nothing where it has been executed.
+    pub fn run_together(&mut self, encode: &[Encode<'_>], budget: Budget) -> Option<(Vec<Reply>, Moment)> {
+        if self.outage.reason().is_some() || self.keep_or_connect(budget).is_err() {
+            return None;
+        }
+        let link = self.link.as_mut()?;
+        for encode in encode {
+            encode(Form::Digest, &mut self.command);
+            link.queue(&self.command);
+        }
+        let sent_at = Moment::now();
+        match link.exchange_queued(encode.len(), budget.command_by()) {
+            Ok(replies) => replies.into_iter().collect::<std::result::Result<_, _>>().ok().map(|all| (all, sent_at)),
+            Err(reason) => {
+                self.outage.note(&reason);
+                self.link = None;
+                None
+            }
         }
     }
 
@@ -220,40 +249,44 @@ impl Node {
 
     /// Waits until so many replicas have all that was written on this link.
     pub fn await_replicas(&mut self, wanted: Replicas, budget: Budget) -> Result<()> {
+        let wanted = u32::from(wanted);
         let generation = self.generation;
-        let too_few = |node: &Self, confirmed, present| {
-            Err(Error::NotReplicated { node: node.name(), wanted: wanted.into(), confirmed, present })
-        };
-        // A server without enough of them would let us wait in vain.
-        if self.replicas < u32::from(wanted) {
-            self.replicas = self.count_replicas(budget)?;
-            if self.replicas < u32::from(wanted) {
-                return too_few(self, 0, self.replicas);
-            }
+        // Enough, nearly always; where it is not, it leaves time to see why and to wait on.
+        let mut confirmed = self.confirmations(wanted, FIRST_WAIT, generation, budget)?;
+        if confirmed >= wanted {
+            return Ok(());
         }
-        let span = budget.command_by().remaining().saturating_sub(REPLICA_MARGIN).max(Duration::from_millis(1));
-        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let present = self.replicas(budget)?;
+        if present >= wanted {
+            let span = budget.command_by().remaining().saturating_sub(LATE_WAIT);
+            confirmed = self.confirmations(wanted, span, generation, budget)?;
+        }
+        if confirmed >= wanted {
+            return Ok(());
+        }
+        Err(Error::NotReplicated { node: self.name(), wanted, confirmed, present })
+    }
+
+    /// How many replicas have all that was written on the link of this generation, after `span` at the latest.
+    fn confirmations(&mut self, wanted: u32, span: Duration, generation: u64, budget: Budget) -> Result<u32> {
+        // Zero would wait for ever.
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
         let wait = |_, command: &mut Cmd| command.clone_from(redis::cmd("WAIT").arg(wanted).arg(millis));
-        let confirmed = match self.run(Operation::Replicate, &wait, budget)?.reply {
+        let answer = self.run(Operation::Replicate, &wait, budget)?;
+        Ok(match answer.reply {
             // A new link has written nothing that could be waited for.
             Value::Int(count) if self.generation == generation => u32::try_from(count).unwrap_or_default(),
             _ => 0,
-        };
-        if confirmed >= u32::from(wanted) {
-            return Ok(());
-        }
-        self.replicas = self.count_replicas(budget)?;
-        too_few(self, confirmed, self.replicas)
+        })
     }
 
-    /// How many replicas are connected to the server.
-    fn count_replicas(&mut self, budget: Budget) -> Result<u32> {
+    /// How many replicas the server has.
+    fn replicas(&mut self, budget: Budget) -> Result<u32> {
         let role = |_, command: &mut Cmd| *command = redis::cmd("ROLE");
-        Ok(match self.run(Operation::Replicate, &role, budget)?.reply {
-            Value::Array(items) => match items.as_slice() {
-                [_, _, Value::Array(replicas)] => u32::try_from(replicas.len()).unwrap_or(u32::MAX),
-                _ => 0,
-            },
+        let answer = self.run(Operation::Replicate, &role, budget)?;
+        let Value::Array(items) = &answer.reply else { return Ok(0) };
+        Ok(match items.as_slice() {
+            [_, _, Value::Array(replicas)] => u32::try_from(replicas.len()).unwrap_or(u32::MAX),
             _ => 0,
         })
     }
@@ -269,7 +302,6 @@ impl Node {
             return Ok(Kept::Yes);
         }
         self.link = None;
-        self.replicas = 0;
         self.generation += 1;
         let by = budget.connect_by();
         let link = match &mut self.place {

@@ -1,4 +1,5 @@
-//! What a server says of itself: whether two addresses lead to the same one, and since when it runs.
+//! What a server says of itself: whether two addresses lead to the same one, whether it follows another,
+//! and since when it runs.
 
 use crate::{
     clock::Moment,
@@ -12,6 +13,8 @@ use std::time::Duration;
 pub struct Identity {
     /// New with each start of a server.
     pub run_id: Option<String>,
+    /// Whether it follows another server.
+    pub is_replica: bool,
     /// When it started, at the latest; None if it does not tell.
     pub started: Option<Age>,
     /// Why it does not tell.
@@ -34,9 +37,7 @@ impl Age {
 
 /// Asks for it.
 pub fn command() -> Cmd {
-    let mut command = redis::cmd("INFO");
-    command.arg("server");
-    command
+    redis::cmd("INFO")
 }
 
 impl Identity {
@@ -47,7 +48,7 @@ impl Identity {
             Ok(Value::VerbatimString { text, .. }) => text.clone(),
             Ok(_) => String::new(),
             Err(refusal) => {
-                return Self { run_id: None, started: None, silence: Some(refusal.to_string()) };
+                return Self { run_id: None, is_replica: false, started: None, silence: Some(refusal.to_string()) };
             }
         };
         let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -56,6 +57,7 @@ impl Identity {
         let age = age.map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
         Self {
             run_id: value("run_id").map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()),
+            is_replica: value("role").is_some_and(|role| role.trim() == "slave"),
             started: age.map(|age| Age { at, age }),
             silence: None,
         }
@@ -68,9 +70,11 @@ mod tests {
 
     #[test]
     fn it_reads_what_info_tells_and_rounds_the_age_down() {
-        let text = b"# Server\r\nredis_version:7.0.15\r\nrun_id:00ff\r\nuptime_in_seconds:61\r\n";
+        let text = b"# Server\r\nredis_version:7.0.15\r\nrun_id:00ff\r\nuptime_in_seconds:61\r\nrole:master\r\n";
         let told = Identity::read(&Ok(Value::BulkString(text.to_vec())), Moment::now());
-        assert_eq!(told.run_id.as_deref(), Some("00ff"));
+        assert_eq!((told.run_id.as_deref(), told.is_replica), (Some("00ff"), false));
+        let replica = Identity::read(&Ok(Value::BulkString(b"role:slave\r\n".to_vec())), Moment::now());
+        assert!(replica.is_replica);
         assert!(told.started.is_some_and(|age| age.now().as_secs() == 60));
         let refusal = Refusal { code: "NOPERM".into(), message: "NOPERM no".into() };
         let untold = Identity::read(&Err(refusal), Moment::now());

@@ -238,7 +238,12 @@ pub fn owner(reply: Reply) -> Result<Option<Vec<u8>>, Reply> {
 
 /// Wall time as the floor of a fence.
 pub fn floor_now() -> u64 {
-    clock::wall_micros().min(MAX_FLOOR)
+    floor_after(0)
+}
+
+/// Wall time as the floor of a fence, on a clock that is so many µs ahead of ours.
+pub fn floor_after(ahead: u64) -> u64 {
+    clock::wall_micros().saturating_add(ahead).min(MAX_FLOOR)
 }
 
 fn loss(taken: i64) -> Loss {

@@ -17,14 +17,23 @@ use crate::{
     error::{Error, Operation, Result},
     net::{Budget, Timeouts, topology},
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    time::Duration,
+};
 
 /// Several independent servers.
 pub struct Quorum {
     nodes: Rc<RefCell<Nodes>>,
     /// In the order of the nodes.
     lines: Rc<[Waiting]>,
+    /// How far the wall clocks of others are ahead of ours, in µs, as far as their fences have shown.
+    behind: Cell<u64>,
 }
+
+/// Clocks that differ by more, in µs, are wrong: one of them must not carry all the others away.
+const MOST_BEHIND: u64 = 60_000_000;
 
 impl Quorum {
     /// A store on these servers, which are not connected to yet.
@@ -32,7 +41,21 @@ impl Quorum {
         let line = |endpoint| -> Waiting { (Rc::new(RefCell::new(Node::new(endpoint))), Rc::default()) };
         let lines = nodes.endpoints.iter().cloned().map(line).collect();
         let members = nodes.endpoints.into_iter().map(Member::new).collect();
-        Self { nodes: Rc::new(RefCell::new(Nodes::new(members, nodes.restart_guard))), lines }
+        Self { nodes: Rc::new(RefCell::new(Nodes::new(members, nodes.restart_guard))), lines, behind: Cell::default() }
+    }
+
+    /// The least fence for a new grant: the time on the clock that is furthest ahead. On a clock behind, each
+    /// node would count up from what it has seen, and those that missed a grant would differ.
+    fn floor(&self) -> u64 {
+        protocol::floor_after(self.behind.get())
+    }
+
+    /// Learns from a fence that was minted for this floor whether our clock is behind others'.
+    fn learn(&self, fence: u64, floor: u64) {
+        let behind = self.behind.get() + fence.saturating_sub(floor);
+        if behind <= MOST_BEHIND {
+            self.behind.set(behind);
+        }
     }
 
     /// Asks the same of all nodes.
@@ -44,7 +67,7 @@ impl Quorum {
         without: Without,
         is_decided: impl Fn(&Tally<'_>) -> bool,
     ) -> (Vec<Ballot>, u64) {
-        let floor = protocol::floor_now();
+        let floor = self.floor();
         let ask = |_, ticket| Ask { ticket, request, keys, floor, budget };
         self.nodes.borrow_mut().ask(without, ask, is_decided)
     }
@@ -64,15 +87,28 @@ impl Quorum {
         verdict::error(operation, &nodes.members, ballots, agreed, nodes.majority())
     }
 
-    /// Makes a majority hold at least `fence` for this token, where too few of them do. True: they do.
-    fn agree(&self, keys: &Keys, token: &[u8], fence: u64, ttl: Duration, budget: Budget) -> bool {
+    /// Whether a question of that round may arrive after whatever is sent now: it went unanswered on a link that
+    /// is gone, so nothing can be queued behind it.
+    fn may_arrive_again(&self, ballots: &[Ballot], ticket: u64) -> bool {
+        let nodes = self.nodes.borrow();
+        let mut parts = nodes.members.iter().zip(ballots);
+        nodes.broke_off()
+            || parts.any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket))
+    }
+
+    /// Makes a majority hold at least `fence` for this token, where too few of them do.
+    fn agree(&self, keys: &Keys, token: &[u8], fence: u64, ttl: Duration, budget: Budget) -> Result<()> {
         let request = Request::Raise { token, ttl };
         let mut nodes = self.nodes.borrow_mut();
         let majority = nodes.majority();
         let ask = |_, ticket| Ask { ticket, request, keys, floor: fence, budget };
         let holds = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Held(held)) if held >= fence);
         let (ballots, _) = nodes.ask(Without::TheSilent, ask, |tally| tally.is_settled(holds));
-        ballots.iter().filter(|ballot| holds(ballot)).count() >= majority
+        if ballots.iter().filter(|ballot| holds(ballot)).count() >= majority {
+            return Ok(());
+        }
+        // The lock may well be the token's, but with no fence that anybody may be told.
+        Err(verdict::unknown(Operation::Raise, &nodes.members, &ballots))
     }
 
     /// Takes back what a failed attempt got, or may still get: behind it on the same link, so that it comes after.
@@ -90,7 +126,7 @@ impl Store for Quorum {
         let &Claim { token, ttl, waits, reservation } = claim;
         let mark = keys.mark(token);
         let home = home(keys, &mut self.nodes.borrow_mut());
-        let floor = protocol::floor_now();
+        let floor = self.floor();
         let majority = self.nodes.borrow().majority();
         // Only the home node reserves for waiters: reservations on several would block each other.
         let queue = |place| (place == home).then_some(Queueing { waits, reservation });
@@ -99,29 +135,23 @@ impl Store for Quorum {
         let (ballots, ticket) = self.nodes.borrow_mut().ask(Without::TheSilent, ask, |tally| tally.is_claimed());
 
         let grants: Vec<(u64, Moment)> = ballots.iter().filter_map(verdict::grant).collect();
-        let may_arrive_again = ballots.iter().any(|ballot| matches!(ballot, Ballot::Unanswered(_)))
-            && self
-                .nodes
-                .borrow()
-                .members
-                .iter()
-                .zip(&ballots)
-                .any(|(member, ballot)| matches!(ballot, Ballot::Unanswered(_)) && !member.owes(ticket));
+        let may_arrive_again = self.may_arrive_again(&ballots, ticket);
         let highest = grants.iter().map(|(fence, _)| *fence).max().unwrap_or_default();
+        self.learn(highest, floor);
         if grants.len() >= majority {
-            let has_majority = grants.iter().filter(|(fence, _)| *fence == highest).count() >= majority
-                || self.agree(keys, token, highest, ttl, budget);
-            if has_majority {
-                // The TTL runs from the first of the grants that count.
-                let sent_at = grants.iter().map(|(_, sent_at)| *sent_at).min().unwrap_or_else(Moment::now);
-                return Ok(Claimed { outcome: Outcome::Held(Grant { fence: highest, sent_at }), may_arrive_again });
+            if grants.iter().filter(|(fence, _)| *fence == highest).count() < majority {
+                self.agree(keys, token, highest, ttl, budget)?;
             }
+            // The TTL runs from the first of the grants that count.
+            let sent_at = grants.iter().map(|(_, sent_at)| *sent_at).min().unwrap_or_else(Moment::now);
+            return Ok(Claimed { outcome: Outcome::Held(Grant { fence: highest, sent_at }), may_arrive_again });
         }
         let error = match verdict::contention(&ballots, majority) {
             // A majority may have granted it: only the token's owner can find out, so nothing is taken back.
             None if verdict::may_have(&ballots, grants.len(), majority) => {
                 return Err(self.error(Operation::Acquire, &ballots, grants.len()));
             }
+            None if may_arrive_again => Err(self.error(Operation::Acquire, &ballots, grants.len()).owed()),
             None => Err(self.error(Operation::Acquire, &ballots, grants.len())),
             Some(outcome) => Ok(Claimed { outcome, may_arrive_again }),
         };
@@ -163,10 +193,8 @@ impl Store for Quorum {
             }
             _ => highest,
         };
-        if held.iter().filter(|(held, _)| *held >= fence).count() < majority
-            && !self.agree(keys, token, fence, ttl, budget)
-        {
-            return Err(self.error(Operation::Raise, &ballots, 0));
+        if held.iter().filter(|(held, _)| *held >= fence).count() < majority {
+            self.agree(keys, token, fence, ttl, budget)?;
         }
         let sent_at = held.iter().map(|(_, sent_at)| *sent_at).min().unwrap_or_else(Moment::now);
         // A node that lost its copy gets it back, now that a majority has confirmed the lease.
@@ -209,7 +237,10 @@ impl Store for Quorum {
         let (ballots, _) = self.ask(keys, Request::Owner, budget, Without::TheSilent, |tally| tally.is_owner_clear());
         match verdict::owner_of(&ballots.iter().collect::<Vec<_>>(), ballots.len()) {
             Some(owner) => Ok(owner),
-            None => Err(self.error(Operation::Owner, &ballots, 0)),
+            None => {
+                let answered = ballots.iter().filter(|ballot| verdict::owner(ballot).is_some()).count();
+                Err(self.error(Operation::Owner, &ballots, answered))
+            }
         }
     }
 
@@ -279,6 +310,6 @@ impl Store for Quorum {
 fn home(keys: &Keys, nodes: &mut Nodes) -> usize {
     let count = nodes.members.len();
     let first = usize::from(slot(&keys.lock)) % count;
-    let is_there = |place: &usize| nodes.members.get_mut(*place).is_some_and(|node| node.left_out().is_none());
+    let is_there = |place: &usize| nodes.members.get_mut(*place).is_some_and(Member::is_there);
     (0..count).map(|step| (first + step) % count).find(is_there).unwrap_or(first)
 }

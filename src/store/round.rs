@@ -12,7 +12,7 @@ use crate::{
     error::Operation,
     net::{
         Reason, Refusal,
-        poll::{self, Interest},
+        poll::{self, Interest, Woken},
     },
 };
 use std::{cell::RefCell, time::Duration};
@@ -25,6 +25,8 @@ pub struct Nodes {
     run_ids: RefCell<Vec<Option<String>>>,
     restart_guard: Duration,
     tickets: u64,
+    /// Whether a sending of the latest round broke off unanswered: a copy of it may arrive.
+    broke_off: bool,
 }
 
 /// Whom a round does without.
@@ -51,13 +53,18 @@ impl Nodes {
     /// Nodes not connected to yet.
     pub fn new(members: Vec<Member>, restart_guard: Duration) -> Self {
         let run_ids = RefCell::new(vec![None; members.len()]);
-        Self { members, run_ids, restart_guard, tickets: FIRST_TICKET }
+        Self { members, run_ids, restart_guard, tickets: FIRST_TICKET, broke_off: false }
     }
 
     /// Closes the links.
     pub fn close(&mut self) {
         self.settle();
         self.members.iter_mut().for_each(Member::close);
+    }
+
+    /// Whether a sending of the latest round broke off unanswered, though another may have been answered.
+    pub fn broke_off(&self) -> bool {
+        self.broke_off
     }
 
     /// Whether the node at this place may take what is new to it: a refill is a grant, too.
@@ -84,6 +91,7 @@ impl Nodes {
         let ticket = self.tickets;
         let start = Moment::now();
         let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
+        self.look();
         let mut seats = self.seats(without);
         let mut interests = vec![Interest::NONE; seats.len()];
         let mut grace: Option<Moment> = None;
@@ -107,11 +115,14 @@ impl Nodes {
                 wake_by = wake_by.min(end);
             }
             let until = wake_by.min(Moment::now() + LONGEST_SLEEP);
-            if poll::sleep_until_ready(&mut interests, until).is_err() {
+            match poll::sleep_until_ready(&mut interests, until) {
+                Ok(_) => {}
+                Err(error) if poll::is_cancelled(&error) => break,
                 // Whatever it was, each socket tells for itself.
-                interests.iter_mut().for_each(|interest| interest.read = true);
+                Err(_) => interests.iter_mut().for_each(|interest| interest.read = true),
             }
         }
+        self.broke_off = seats.iter().any(|seat| seat.unanswered.is_some());
         (seats.iter_mut().map(Seat::close).collect(), ticket)
     }
 
@@ -129,6 +140,17 @@ impl Nodes {
             }
         }
         wake_by
+    }
+
+    /// Takes up what has arrived since the last round. Above all the end of a link: what is sent on one that a
+    /// server has closed looks as if it might have been executed.
+    fn look(&mut self) {
+        let reading = |member: &Member| Interest { write: false, ..member.interest() };
+        let mut interests: Vec<Interest> = self.members.iter().map(reading).collect();
+        if let Ok(Woken::Ready) = poll::sleep_until_ready(&mut interests, Moment::now()) {
+            let ready = self.members.iter_mut().zip(&interests).filter(|(_, interest)| interest.read);
+            ready.for_each(|(member, _)| member.refresh());
+        }
     }
 
     /// Awaits for a moment what is still owed. A server that finds us gone when it answers reads no further, and
@@ -186,6 +208,10 @@ fn admit(
     operation: Operation,
     restart_guard: Duration,
 ) -> Result<(), Refusal> {
+    if identity.is_replica {
+        // It would refuse what writes, and answer the rest from what its primary had.
+        return Err(refusal("READONLY", "it is a replica, and no node of its own".into()));
+    }
     if let Some(mine) = &identity.run_id {
         let mut run_ids = run_ids.borrow_mut();
         if let Some(twin) = run_ids.iter().position(|id| id.as_ref() == Some(mine)).filter(|twin| *twin != place) {

@@ -53,7 +53,8 @@ impl Script {
         command
     }
 
-    fn digest(&self) -> &str {
+    /// The script's name on the server, computed at the first call.
+    pub fn digest(&self) -> &str {
         self.digest.get_or_init(|| redis::Script::new(self.source).get_hash().to_owned())
     }
 }

@@ -72,12 +72,9 @@ impl Seat {
         was_left_out
     }
 
-    /// What came of it, once that is known.
+    /// What came of it, once that is known; who is left out may still take part.
     pub fn ballot(&self) -> Option<&Ballot> {
-        match &self.phase {
-            Phase::Done(ballot) | Phase::LeftOut(ballot) => Some(ballot),
-            _ => None,
-        }
+        if let Phase::Done(ballot) = &self.phase { Some(ballot) } else { None }
     }
 
     /// Whether the question has still to leave.
@@ -114,8 +111,8 @@ impl Seat {
         let told = self.unanswered.take();
         match std::mem::replace(&mut self.phase, Phase::Start) {
             Phase::Done(ballot) | Phase::LeftOut(ballot) => ballot,
-            Phase::Sent(_) => Ballot::Unanswered(told.unwrap_or(Reason::TimedOut)),
-            _ => told.map_or_else(|| Ballot::Unasked(Reason::TimedOut), Ballot::Unanswered),
+            Phase::Sent(_) => Ballot::Unanswered(told.unwrap_or(Reason::NotAwaited)),
+            _ => told.map_or_else(|| Ballot::Unasked(Reason::NotAwaited), Ballot::Unanswered),
         }
     }
 
@@ -136,7 +133,13 @@ impl Seat {
                 Step::To(phase) => self.phase = phase,
                 // The vote of a server that may not take part does not count: it is not asked.
                 Step::Admit => match member.identity.as_ref().map_or(Ok(()), admit) {
-                    Err(refusal) => self.phase = Phase::Done(Ballot::Refused(refusal)),
+                    Err(refusal) => {
+                        if refusal.code == "READONLY" {
+                            // It may be the primary the next time: that is asked on a new link.
+                            member.drop_link();
+                        }
+                        self.phase = Phase::Done(Ballot::Refused(refusal));
+                    }
                     Ok(()) => match member.send(ask) {
                         Ok(at) => self.phase = Phase::Sent(at),
                         Err(reason) => self.broke(member, ask, reason),

@@ -2,7 +2,8 @@
 //! the one that owns its slot.
 
 use super::{
-    Claim, Claimed, Grant, Keys, Line, Memory, Outcome, Released, Renewed, Standing, Store,
+    Claim, Claimed, Grant, Keys, Line, Memory, Outcome, Released, Renewal, Renewed, Standing, Store,
+    node::{Encode, Node},
     protocol::{self, Extended, Freed, Queueing, Request},
     servers::{Servers, Signs},
 };
@@ -11,7 +12,8 @@ use crate::{
     error::{Error, Operation, Result},
     net::{Budget, Reason, Reply, Timeouts, topology::Replicas},
 };
-use std::time::Duration;
+use redis::Cmd;
+use std::{rc::Rc, time::Duration};
 
 /// A lock on one server at a time.
 pub struct Single<S> {
@@ -77,13 +79,34 @@ impl<S: Servers> Store for Single<S> {
     }
 
     fn renew(&self, keys: &Keys, token: &[u8], standing: Standing, ttl: Duration, budget: Budget) -> Result<Renewed> {
-        let answer =
-            self.servers.ask(keys, &Request::Renew { token, ttl, is_revival: standing == Standing::Over }, budget)?;
-        match protocol::extended(&answer.reply) {
-            Some(Extended::Held(fence)) => Ok(Renewed::Held(Grant { fence, sent_at: answer.sent_at })),
-            Some(Extended::Lost(loss)) => Ok(Renewed::Lost(loss)),
+        let request = Request::Renew { token, ttl, is_revival: standing == Standing::Over };
+        let answer = self.servers.ask(keys, &request, budget)?;
+        match renewed(&answer.reply, answer.sent_at) {
+            Some(renewed) => Ok(renewed),
             None => self.nonsense(keys, Operation::Renew, &answer.reply),
         }
+    }
+
+    fn renew_all(&self, renewals: &[Renewal<'_>], budget: Budget) -> Vec<Result<Renewed>> {
+        let alone = |one: &Renewal<'_>| self.renew(one.keys, one.token, one.standing, one.ttl, budget);
+        let mut results: Vec<Option<Result<Renewed>>> = renewals.iter().map(|_| None).collect();
+        let nodes: Vec<_> = renewals.iter().map(|one| self.servers.node(one.keys)).collect();
+        for (place, node) in nodes.iter().enumerate() {
+            let together: Vec<usize> = (place..nodes.len())
+                .filter(|other| nodes.get(*other).is_some_and(|other| Rc::ptr_eq(other, node)))
+                .filter(|other| results.get(*other).is_some_and(Option::is_none))
+                .collect();
+            let chosen: Vec<&Renewal<'_>> = together.iter().filter_map(|place| renewals.get(*place)).collect();
+            if chosen.len() > 1 {
+                let answers = renew_together(&mut node.borrow_mut(), &chosen, budget);
+                for (place, renewed) in together.iter().zip(answers.into_iter().flatten()) {
+                    if let Some(result) = results.get_mut(*place) {
+                        *result = renewed.map(Ok);
+                    }
+                }
+            }
+        }
+        results.into_iter().zip(renewals).map(|(result, one)| result.unwrap_or_else(|| alone(one))).collect()
     }
 
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released> {
@@ -128,4 +151,25 @@ impl<S: Servers> Store for Single<S> {
     fn close(&self) {
         self.servers.close();
     }
+}
+
+/// Renews locks that are on one server. None: each is to be renewed by itself, and so is one that has no answer.
+fn renew_together(node: &mut Node, renewals: &[&Renewal<'_>], budget: Budget) -> Option<Vec<Option<Renewed>>> {
+    let encode = |one: &Renewal<'_>, form, command: &mut Cmd| {
+        let is_revival = one.standing == Standing::Over;
+        let request = Request::Renew { token: one.token, ttl: one.ttl, is_revival };
+        request.encode(one.keys, protocol::floor_now(), form, command);
+    };
+    let encoders: Vec<_> =
+        renewals.iter().map(|one| move |form, command: &mut Cmd| encode(one, form, command)).collect();
+    let encoders: Vec<Encode<'_>> = encoders.iter().map(|encode| encode as Encode<'_>).collect();
+    let (replies, sent_at) = node.run_together(&encoders, budget)?;
+    Some(replies.iter().map(|reply| renewed(reply, sent_at)).collect())
+}
+
+fn renewed(reply: &Reply, sent_at: Moment) -> Option<Renewed> {
+    Some(match protocol::extended(reply)? {
+        Extended::Held(fence) => Renewed::Held(Grant { fence, sent_at }),
+        Extended::Lost(loss) => Renewed::Lost(loss),
+    })
 }

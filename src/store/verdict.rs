@@ -43,9 +43,11 @@ impl<'a> Tally<'a> {
         count >= self.majority() || count + self.pending() < self.majority()
     }
 
-    /// Whether a majority says yes, or so many say no that it cannot.
+    /// Whether a majority says yes, or so many say no that it cannot, or neither can be any more.
     pub fn is_answered(&self, yes: impl Fn(&Ballot) -> bool, no: impl Fn(&Ballot) -> bool) -> bool {
-        self.count(yes) >= self.majority() || self.count(no) > self.nodes - self.majority()
+        let (yes, no, pending) = (self.count(yes), self.count(no), self.pending());
+        let enough = self.nodes - self.majority() + 1;
+        yes >= self.majority() || no >= enough || yes + pending < self.majority() && no + pending < enough
     }
 
     /// Whether a majority granted the lock, or none can and others are known to be the reason.
@@ -186,6 +188,33 @@ pub fn reason(ballot: &Ballot) -> String {
 
 /// The error of a round in which only `agreed` nodes did what was asked.
 pub fn error(operation: Operation, members: &[Member], ballots: &[Ballot], agreed: usize, majority: usize) -> Error {
+    let refusals: Vec<_> = ballots
+        .iter()
+        .filter_map(|ballot| if let Ballot::Refused(refusal) = ballot { Some(refusal) } else { None })
+        .collect();
+    let was_asked = |ballot: &Ballot| matches!(ballot, Ballot::Answered(..) | Ballot::Unanswered(_));
+    let is_refused = refusals.len() > ballots.len() - majority;
+    let because = match refusals.first() {
+        _ if may_have(ballots, agreed, majority) => NoMajority::Unknown,
+        Some(refusal) if is_refused => NoMajority::Refused((*refusal).clone()),
+        // What was taken goes back, and what was only looked at has not changed; all else stays done where it was.
+        _ if ballots.iter().any(was_asked) && !matches!(operation, Operation::Acquire | Operation::Owner) => {
+            NoMajority::Unknown
+        }
+        _ => NoMajority::Unavailable,
+    };
+    let nodes = reasons(operation, members, ballots);
+    Error::NoMajority { operation, because, nodes, may_arrive_again: false }
+}
+
+/// The error of a round after which nobody can say whether a majority has it.
+pub fn unknown(operation: Operation, members: &[Member], ballots: &[Ballot]) -> Error {
+    let nodes = reasons(operation, members, ballots);
+    Error::NoMajority { operation, because: NoMajority::Unknown, nodes, may_arrive_again: false }
+}
+
+/// Why those nodes that did not do what was asked did not.
+fn reasons(operation: Operation, members: &[Member], ballots: &[Ballot]) -> NodeReasons {
     let agrees = |ballot: &Ballot| match operation {
         Operation::Acquire => fence(ballot).is_some(),
         Operation::Release => freed(ballot) == Some(Freed::Ours),
@@ -195,20 +224,5 @@ pub fn error(operation: Operation, members: &[Member], ballots: &[Ballot], agree
     };
     let told = members.iter().zip(ballots).filter(|(_, ballot)| !agrees(ballot));
     let told = told.map(|(member, ballot)| format!("{}: {}", member.endpoint(), reason(ballot))).collect();
-    let refusals: Vec<_> = ballots
-        .iter()
-        .filter_map(|ballot| if let Ballot::Refused(refusal) = ballot { Some(refusal) } else { None })
-        .collect();
-    let is_refused = refusals.len() > ballots.len() - majority;
-    let because = match refusals.first() {
-        _ if may_have(ballots, agreed, majority) => NoMajority::Unknown,
-        Some(refusal) if is_refused => NoMajority::Refused((*refusal).clone()),
-        _ if ballots.iter().any(|ballot| matches!(ballot, Ballot::Unanswered(_)))
-            && operation != Operation::Acquire =>
-        {
-            NoMajority::Unknown
-        }
-        _ => NoMajority::Unavailable,
-    };
-    Error::NoMajority { operation, because, nodes: NodeReasons { total: members.len(), told } }
+    NodeReasons { total: members.len(), told }
 }

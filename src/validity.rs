@@ -11,8 +11,12 @@ pub const LONGEST_TTL: f64 = 31_536_000.0;
 /// The end of the validity of a grant whose command was sent at `sent_at`: the TTL from there on, less
 /// what two clocks can drift apart in it, 1 % and 2 ms.
 pub fn end(sent_at: Moment, ttl: Duration) -> Moment {
-    let drift = ttl / 100 + Duration::from_millis(2);
-    sent_at + ttl.saturating_sub(drift)
+    sent_at + span(ttl)
+}
+
+/// How long a lease with this TTL is valid from the sending of its command on.
+pub fn span(ttl: Duration) -> Duration {
+    ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
 }
 
 #[cfg(test)]
