@@ -3,7 +3,7 @@
 # CARGO_TARGET_DIR where cargo builds, and DESTDIR where an installation is staged.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test torture model test-zts bench lint install uninstall clean
+.PHONY: help build demo test torture model test-zts test-matrix clean-matrix bench lint install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -34,6 +34,12 @@ model: ## the quorum's protocol, every state of it within large bounds (minutes)
 test-zts: ## PHPUnit on a PHP with thread safety, built from Debian's source once (five minutes)
 	@tools/setup test
 	@tools/test-zts
+
+test-matrix: ## PHPUnit on three Debian suites in chroots, as root; SUITES="trixie sid" chooses
+	@tools/matrix
+
+clean-matrix: ## removes those chroots
+	@tools/matrix --clean
 
 bench: ## the comparison with other locks, under six minutes; QUICK=1 for a look of one
 	@tools/setup bench

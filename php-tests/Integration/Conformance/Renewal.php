@@ -15,11 +15,11 @@ trait Renewal
         $lock = $this->heldLock($resource, 30.0);
         [$token, $fence] = [$lock->token(), $lock->fence()];
         $this->setStoredTtl($resource, 5_000);
-        eventually(static fn () => $lock->remaining() < 29.65, 'some of the validity is used up');
+        eventually(static fn () => $lock->remaining() < 29.4, 'some of the validity is used up');
 
         self::assertTrue($lock->renew());
 
-        self::assertGreaterThan(29.65, $lock->remaining());
+        self::assertGreaterThan(29.4, $lock->remaining());
         self::assertGreaterThan(29_000, min($this->storedTtls($resource)));
         self::assertSame([$token, $fence], [$lock->token(), $lock->fence()]);
         self::assertOwner($lock);

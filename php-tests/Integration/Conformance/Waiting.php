@@ -31,11 +31,16 @@ trait Waiting
         $owner = $this->heldLock($resource);
         $lock = $this->lock($resource);
         foreach ([0.001, 0.05, 0.3] as $wait) {
-            [$acquired, $seconds] = timed(static fn () => $lock->acquire($wait));
+            // Never early; late once in a while, as a busy machine is.
+            $late = INF;
+            for ($try = 0; $try < 4 && $late >= 0.3; $try++) {
+                [$acquired, $seconds] = timed(static fn () => $lock->acquire($wait));
 
-            self::assertFalse($acquired, "wait $wait");
-            self::assertGreaterThanOrEqual($wait * 0.99, $seconds, "wait $wait");
-            self::assertLessThan($wait + 0.3, $seconds, "wait $wait");
+                self::assertFalse($acquired, "wait $wait");
+                self::assertGreaterThanOrEqual($wait * 0.99, $seconds, "wait $wait");
+                $late = min($late, $seconds - $wait);
+            }
+            self::assertLessThan(0.3, $late, "wait $wait");
         }
         self::assertOwner($owner);
     }
