@@ -29,6 +29,11 @@ impl Loss {
         }
     }
 
+    /// The same, of a lease whose renewal was under way and not answered when its validity ended.
+    pub fn unanswered(self) -> Self {
+        if self == Self::Expired { Self::Unreachable } else { self }
+    }
+
     /// The word for it in PHP.
     pub fn word(self) -> &'static str {
         match self {

@@ -121,6 +121,31 @@ final class OutageTest extends RenewalTestCase
         }
     }
 
+    public function testARenewalThatIsNeverAnsweredIsWhyTheLeaseEndsHoweverLongTheTimeOutsAre(): void
+    {
+        $server = RedisServer::start();
+        $worker = self::renewing(<<<'PHP'
+            $lock = $new('order:1', 0.9, false, new Connection($args['slow'], 5.0, 5.0));
+            $lock->acquire();
+            say('held');
+            // Until a renewal has been answered, and another hangs.
+            while ($lock->isHeld());
+            say([$lock->loss(), $lock->remaining()]);
+            hear();
+            say([$lock->release(), $lock->loss()]);
+            PHP, ['slow' => $server->dsn()]);
+        self::assertSame('held', $worker->hear());
+        usleep(450_000);
+        $server->pause();
+        self::assertSame(['unreachable', 0.0], $worker->hear());
+        $server->resume();
+        $worker->say();
+        // Its key may still be there; what was told of the lease stays told.
+        self::assertContains($worker->hear(), [[true, 'unreachable'], [false, 'unreachable']]);
+        $worker->finish();
+        $server->stop();
+    }
+
     public function testThenRunningPhpCodeIsInterrupted(): void
     {
         foreach (['hangs', 'is gone'] as $what) {

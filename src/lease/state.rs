@@ -247,8 +247,9 @@ impl State {
     pub fn released(&mut self, released: Released, valid_until: Option<Moment>) {
         let before = self.loss;
         self.end();
+        // What was told of it stays told, even if its key was still there.
+        self.loss = before;
         if let Released::Lost(found) = released {
-            self.loss = before;
             self.note(Loss::found(found, valid_until));
         }
     }

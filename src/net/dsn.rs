@@ -217,8 +217,12 @@ fn check_query(url: &Url, known: &[&str]) -> Result<(), DsnError> {
     let mut seen = Vec::new();
     for (key, _) in url.query_pairs() {
         if !known.contains(&key.as_ref()) {
-            let hint =
-                if key == "db" { "the database goes into the path, as in /3" } else { "in a password, write & as %26" };
+            let hint = match key.as_ref() {
+                "db" => "the database goes into the path, as in /3",
+                "wait_replicas" => "wait_replicas is for one server, Sentinel or Cluster, not for independent nodes",
+                "restart_guard" => "restart_guard is for several independent nodes",
+                _ => "in a password, write & as %26",
+            };
             return Err(malformed(format!("an unknown option ({hint})")));
         }
         if seen.contains(&key) {

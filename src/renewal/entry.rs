@@ -77,6 +77,7 @@ impl Entry {
         }
         match (result, self.schedule.step(now)) {
             // A late answer revives nothing: its owner may have read already that the validity is over.
+            (Err(_), Step::Lost(loss)) => self.lose(loss.unanswered()),
             (_, Step::Lost(loss)) => self.lose(loss),
             (Ok(Renewed::Held(grant)), _) => {
                 self.schedule.confirmed(grant.sent_at);

@@ -110,7 +110,8 @@ impl Table {
     pub fn news(&self, id: Id, now: Moment) -> Option<News> {
         let entry = self.entries.get(&id)?;
         let loss = match (entry.phase, entry.schedule.step(now)) {
-            (Phase::Over(loss, _), _) | (_, Step::Lost(loss)) => Some(loss),
+            (Phase::Over(loss, _), _) => Some(loss),
+            (_, Step::Lost(loss)) => Some(if self.is_under_way(id) { loss.unanswered() } else { loss }),
             _ => None,
         };
         Some(News { valid_until: entry.schedule.valid_until(), fence: entry.fence, loss })

@@ -32,7 +32,7 @@ pub struct Member {
     pub(super) identity: Option<Identity>,
     /// The scripts this link has sent in full, a bit for each operation.
     known: u16,
-    outage: Outage,
+    pub(super) outage: Outage,
     /// The latest link failed, and no other has been answered on since.
     is_away: bool,
     /// How long the latest answer took.
@@ -64,6 +64,13 @@ pub struct Ask<'a> {
     pub keys: &'a Keys,
     pub floor: u64,
     pub budget: Budget,
+}
+
+impl Ask<'_> {
+    /// Whether nothing is lost when it is not waited for.
+    pub fn can_be_put_off(&self) -> bool {
+        self.request.operation().can_be_put_off() || self.budget.is_hurried()
+    }
 }
 
 /// A ticket of commands whose answers nobody reads.

@@ -44,6 +44,8 @@ const FIRST_TICKET: u64 = 16;
 /// lost with the next node. A link that a server had closed may have a copy behind it, which a release must find.
 const SHORTEST_GRACE: Duration = Duration::from_millis(10);
 const LONGEST_GRACE: Duration = Duration::from_millis(25);
+/// How long nodes that were silent just now are waited for where nothing is owed.
+const KNOCK: Duration = Duration::from_millis(25);
 /// How long the last answers are awaited when the links are closed.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 /// Spinning would take the processors from the servers; so would looking too often.
@@ -90,9 +92,15 @@ impl Nodes {
         self.tickets += 1;
         let ticket = self.tickets;
         let start = Moment::now();
-        let asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
+        let mut asks: Vec<Ask<'a>> = (0..self.members.len()).map(|place| ask(place, ticket)).collect();
         self.look();
         let mut seats = self.seats(without);
+        if self.is_out_of_reach() {
+            // As with a single server that was silent just now: a knock, so that an outage does not cost every
+            // call a time-out.
+            let knocks = asks.iter_mut().filter(|ask| ask.can_be_put_off());
+            knocks.for_each(|ask| ask.budget = ask.budget.at_most(KNOCK));
+        }
         let mut interests = vec![Interest::NONE; seats.len()];
         let mut grace: Option<Moment> = None;
         loop {
@@ -124,6 +132,12 @@ impl Nodes {
         }
         self.broke_off = seats.iter().any(|seat| seat.unanswered.is_some());
         (seats.iter_mut().map(Seat::close).collect(), ticket)
+    }
+
+    /// Whether so many nodes were silent just now that the others are no majority.
+    fn is_out_of_reach(&self) -> bool {
+        let silent = self.members.iter().filter(|member| member.outage.reason().is_some()).count();
+        self.members.len() - silent < self.majority()
     }
 
     /// Every seat goes as far as it can. When to go on at the latest; None when all is done.

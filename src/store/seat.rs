@@ -196,7 +196,7 @@ impl Seat {
         match read.and_then(|()| member.drain(NOBODY)) {
             Err(reason) => Step::Broke(reason),
             Ok(_) if member.identity.is_some() => Step::Admit,
-            Ok(_) => self.stay_until(member.silent_since, ask),
+            Ok(_) => self.stay_until(member, member.silent_since, ask),
         }
     }
 
@@ -215,16 +215,17 @@ impl Seat {
                 Step::To(Phase::Done(Ballot::Refused(refusal)))
             }
             Ok(Some((Ok(reply), sent_at))) => Step::To(Phase::Done(Ballot::Answered(reply, sent_at))),
-            Ok(None) => self.stay_until(at, ask),
+            Ok(None) => self.stay_until(member, at, ask),
         }
     }
 
     /// A node that is silent keeps its link: its answers are drained when they come.
-    fn stay_until(&self, since: Moment, ask: &Ask<'_>) -> Step {
+    fn stay_until(&self, member: &mut Member, since: Moment, ask: &Ask<'_>) -> Step {
         let is_over = (since + ask.budget.command()).is_past() || ask.budget.end.is_past();
         if !is_over {
             return Step::Stay;
         }
+        member.outage.note(&Reason::TimedOut);
         Step::To(Phase::Done(match &self.phase {
             Phase::Sent(_) => Ballot::Unanswered(Reason::TimedOut),
             _ => Ballot::Unasked(Reason::TimedOut),
