@@ -122,7 +122,7 @@ final class LoginTest extends TestCase
             $lock->acquire();
         } catch (LeaseException $refused) {
             self::assertStringContainsString($said, $refused->getMessage());
-            $this->assertNoSecretIn((string) $refused . print_r($refused, true) . $this->dump($connection, $lock));
+            $this->assertNoSecretIn((string) $refused . print_r(get_object_vars($refused), true) . $this->dump($connection, $lock));
 
             return;
         }
