@@ -47,7 +47,7 @@ final class ReleaseTest extends RenewalTestCase
             self::assertSame('done', $worker->hear(60.0));
         }
         // What was still under way has arrived when it says so; what was still planned, some TTLs later.
-        usleep(500_000);
+        usleep(self::thorough(2_000_000, 500_000));
         $ended = $renewals = [];
         foreach (self::scripts($monitor) as [$script, $lock]) {
             if ($script === 'release') {
