@@ -163,8 +163,10 @@ final class Proxy
             $this->send($line, $direction, substr($bytes, 0, $passes));
             $line->held[$direction] .= substr($bytes, $passes);
             $this->fire($line, $plan);
-        } elseif ($this->delay[$direction] > 0.0) {
-            $line->queue[$direction][] = [microtime(true) + $this->delay[$direction], $bytes];
+        } elseif ($this->delay[$direction] > 0.0 || $line->queue[$direction] !== []) {
+            // Nothing overtakes what came before, also when the delay gets shorter.
+            $before = end($line->queue[$direction])[0] ?? 0.0;
+            $line->queue[$direction][] = [max($before, microtime(true) + $this->delay[$direction]), $bytes];
         } else {
             $this->send($line, $direction, $bytes);
         }
