@@ -82,7 +82,7 @@ enum Seen {
 /// A server that answered within this can be asked for one thing more before we go.
 const NEAR: Duration = Duration::from_millis(10);
 /// How long the last answer is awaited when a place is given up: a round trip or two, as a rule.
-const LAST_LOOK: Duration = Duration::from_millis(30);
+const LAST_LOOK: Duration = Duration::from_millis(20);
 /// Pause after the first try without a place in the line; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
