@@ -36,10 +36,15 @@ impl Moment {
 
     /// The moment as the kernel takes it.
     pub fn timespec(self) -> libc::timespec {
-        libc::timespec {
-            tv_sec: libc::time_t::try_from(self.0.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: libc::c_long::from(self.0.subsec_nanos().cast_signed()),
-        }
+        timespec(self.0)
+    }
+}
+
+/// A span of time as the kernel takes it.
+pub fn timespec(span: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(span.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(span.subsec_nanos().cast_signed()),
     }
 }
 

@@ -140,6 +140,7 @@ impl Operation {
     pub fn is_repeatable(self) -> bool {
         self != Self::ForceRelease
     }
+
     /// Whether nothing is lost when a server that has just been silent is left alone for a moment. What is
     /// owed to a lease that may be ours is always tried.
     pub fn can_be_put_off(self) -> bool {

@@ -3,7 +3,7 @@
 //! It decides how to sleep, never what for. Looking before sleeping is `spin`'s.
 
 use crate::{
-    clock::Moment,
+    clock::{self, Moment},
     host::{self, Host, Interrupted},
     signals,
 };
@@ -130,11 +130,7 @@ fn sleep_with(interests: &[Interest], deadline: Moment, mask: *const libc::sigse
 }
 
 fn ppoll(fds: &mut [libc::pollfd], deadline: Moment, mask: *const libc::sigset_t) -> io::Result<Woken> {
-    let left = deadline.remaining();
-    let timeout = libc::timespec {
-        tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(left.subsec_nanos().cast_signed()),
-    };
+    let timeout = clock::timespec(deadline.remaining());
     // SAFETY: the array and the timespec live through the call, the length is the array's own, the mask null or alive.
     let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &raw const timeout, mask) };
     match ready {

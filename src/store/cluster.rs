@@ -1,12 +1,12 @@
 //! A Redis Cluster: each lock is on the server that owns its slot, and follows the slot when that moves.
 
 use super::{
-    Keys, Line,
+    Keys, Line, Signs,
     follow::{Following, Waiting},
     jittered,
     node::{Answer, Node},
     protocol::{self, Request},
-    servers::{Servers, Signs},
+    servers::Servers,
     slot,
 };
 use crate::{
@@ -93,7 +93,7 @@ impl Cluster {
                 }
                 Elsewhere::Ask(address) => {
                     let server = map.server(&address);
-                    server.waiting.0.borrow_mut().ask_next();
+                    server.waiting.node.borrow_mut().ask_next();
                     Some(server)
                 }
             },
@@ -120,7 +120,7 @@ impl Servers for Cluster {
         loop {
             let is_first = turns == 0 && operation.is_repeatable();
             let time = if is_first { first_share(budget) } else { budget };
-            let result = server.waiting.0.borrow_mut().run(operation, &encode, time);
+            let result = server.waiting.node.borrow_mut().run(operation, &encode, time);
             let error = match result {
                 Ok(answer) => {
                     let may_arrive_again = answer.may_arrive_again || unanswered.is_some();
@@ -161,7 +161,7 @@ impl Servers for Cluster {
     }
 
     fn node(&self, keys: &Keys) -> Rc<RefCell<Node>> {
-        Rc::clone(&self.map.borrow_mut().owner(slot(&keys.lock)).waiting.0)
+        Rc::clone(&self.map.borrow_mut().owner(slot(&keys.lock)).waiting.node)
     }
 
     fn can_move(&self) -> bool {
@@ -177,22 +177,11 @@ impl Servers for Cluster {
     fn ping(&self, budget: Budget) -> Signs {
         let mut map = self.map.borrow_mut();
         map.refresh(budget);
-        let mut signs = Signs::new();
-        for server in &map.servers {
-            let (node, queue) = &server.waiting;
-            let mut node = node.borrow_mut();
-            let sign = node.ping(budget);
-            signs.push((node.name(), sign));
-            signs.extend(queue.borrow_mut().tell_refusal(&node.name()));
-        }
-        signs
+        map.servers.iter().flat_map(|server| server.waiting.ping(budget)).collect()
     }
 
     fn close(&self) {
-        for server in &self.map.borrow().servers {
-            server.waiting.0.borrow_mut().close();
-            server.waiting.1.borrow_mut().close();
-        }
+        self.map.borrow().servers.iter().for_each(|server| server.waiting.close());
     }
 }
 
@@ -203,7 +192,7 @@ impl Map {
             return Rc::clone(known);
         }
         let endpoint = Endpoint { address: address.clone(), ..self.first.clone() };
-        let waiting = (Rc::new(RefCell::new(Node::new(endpoint))), Rc::default());
+        let waiting = Waiting::new(Node::new(endpoint));
         let server = Rc::new(Server { address: address.clone(), waiting });
         self.servers.push(Rc::clone(&server));
         server
@@ -232,7 +221,7 @@ impl Map {
         for place in 0..self.servers.len() {
             let Some(server) = self.servers.get(place).cloned() else { break };
             let encode = |_, command: &mut Cmd| command.clone_from(redis::cmd("CLUSTER").arg("SLOTS"));
-            let answer = server.waiting.0.borrow_mut().run(Operation::Slots, &encode, budget.at_most(LOOK));
+            let answer = server.waiting.node.borrow_mut().run(Operation::Slots, &encode, budget.at_most(LOOK));
             let Some(ranges) = answer.ok().and_then(|answer| ranges(&answer.reply, &server.address)) else { continue };
             self.owned =
                 ranges.into_iter().map(|(first, last, address)| (first, last, self.server(&address))).collect();

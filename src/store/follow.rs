@@ -2,19 +2,50 @@
 //! new owner of the slot.
 
 use super::{
-    Line,
+    Line, Signs,
     node::Node,
     queue::{Place, Queue},
 };
 use crate::{
     clock::Moment,
     host::{Host, Interrupted},
-    net::{Timeouts, poll},
+    net::{Budget, Timeouts, poll},
 };
 use std::{cell::RefCell, rc::Rc};
 
-/// What waiting on one server needs.
-pub type Waiting = (Rc<RefCell<Node>>, Rc<RefCell<Queue>>);
+/// One server, and what waiting on it needs.
+#[derive(Clone)]
+pub struct Waiting {
+    pub node: Rc<RefCell<Node>>,
+    pub queue: Rc<RefCell<Queue>>,
+}
+
+impl Waiting {
+    /// Nobody waits there yet.
+    pub fn new(node: Node) -> Self {
+        Self { node: Rc::new(RefCell::new(node)), queue: Rc::default() }
+    }
+
+    /// A place in the line for the lock whose wake list is `wake`, not taken yet.
+    pub fn place(&self, wake: &[u8], timeouts: Timeouts, deadline: Moment) -> Place {
+        Place::new(&self.queue, &self.node, wake, timeouts, deadline)
+    }
+
+    /// Asks the server for a sign of life.
+    pub fn ping(&self, budget: Budget) -> Signs {
+        let mut node = self.node.borrow_mut();
+        let sign = node.ping(budget);
+        let mut signs = vec![(node.name(), sign)];
+        signs.extend(self.queue.borrow_mut().tell_refusal(&node.name()));
+        signs
+    }
+
+    /// Closes the connections.
+    pub fn close(&self) {
+        self.node.borrow_mut().close();
+        self.queue.borrow_mut().close();
+    }
+}
 
 /// A place in the line on the server that `whither` names, in the end.
 pub struct Following<F> {
@@ -34,11 +65,11 @@ impl<F: FnMut() -> Option<Waiting>> Following<F> {
     /// Goes where the line is now. A reservation that was handed over before is not lost.
     fn follow(&mut self) -> Option<Vec<u8>> {
         let waiting = (self.whither)()?;
-        if self.place.as_ref().is_some_and(|((node, _), _)| Rc::ptr_eq(node, &waiting.0)) {
+        if self.place.as_ref().is_some_and(|(at, _)| Rc::ptr_eq(&at.node, &waiting.node)) {
             return None;
         }
         let reservation = self.place.take().and_then(|(_, mut place)| place.leave());
-        let place = Place::new(&waiting.1, &waiting.0, &self.wake, self.timeouts, self.deadline);
+        let place = waiting.place(&self.wake, self.timeouts, self.deadline);
         self.place = Some((waiting, place));
         reservation
     }

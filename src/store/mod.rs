@@ -69,10 +69,13 @@ pub trait Store {
     /// Passes a reservation on that cannot be used.
     fn give_back(&self, keys: &Keys, reservation: &[u8], budget: Budget) -> Result<()>;
     /// Asks each node for a sign of life: its address, and the round trip or what is wrong.
-    fn ping(&self, budget: Budget) -> Vec<(String, std::result::Result<Duration, String>)>;
+    fn ping(&self, budget: Budget) -> Signs;
     /// Closes the connections; the next question opens them again.
     fn close(&self);
 }
+
+/// What `ping()` tells: a server's address, and the round trip or what is wrong.
+pub type Signs = Vec<(String, std::result::Result<Duration, String>)>;
 
 /// A place in the line of those who wait for a lock.
 pub trait Line {

@@ -3,7 +3,10 @@
 //! Connect failed: not executed. Write incomplete: not executed. No answer: unknown, and resolved by
 //! sending the same command again on a fresh link, as long as the call's budget lasts.
 
-use super::{outage::Outage, script::Form};
+use super::{
+    outage::{KNOCK, Outage},
+    script::Form,
+};
 use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
@@ -74,8 +77,6 @@ enum Kept {
 const FIRST_WAIT: Duration = Duration::from_millis(25);
 /// What is left of a command's time for the answer to a WAIT in vain: an idle server ends it up to 100 ms late.
 const LATE_WAIT: Duration = Duration::from_millis(130);
-/// How long a knock is waited for.
-const KNOCK: Duration = Duration::from_millis(25);
 /// Pause before the first resending; each further one waits up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);

@@ -19,6 +19,8 @@ struct Silence {
     next: Duration,
 }
 
+/// How long a knock is waited for.
+pub const KNOCK: Duration = Duration::from_millis(25);
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);
 

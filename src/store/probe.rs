@@ -41,6 +41,11 @@ pub fn command() -> Cmd {
 }
 
 impl Identity {
+    /// Whether it is known to have been running for so long.
+    pub fn has_run_for(&self, span: Duration) -> bool {
+        span.is_zero() || self.started.is_some_and(|age| age.now() >= span)
+    }
+
     /// Reads the answer, which came `at` this moment.
     pub fn read(reply: &Result<Reply, Refusal>, at: Moment) -> Self {
         let text = match reply {

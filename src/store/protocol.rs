@@ -2,7 +2,7 @@
 //! asks one server or many.
 
 use super::{
-    Keys, Loss, Memory,
+    Keys, Loss, Memory, Released,
     script::{ACQUIRE, FORCE_RELEASE, Form, GIVE_BACK, RAISE, RELEASE, RENEW},
 };
 use crate::{clock, error::Operation, net::Reply};
@@ -178,15 +178,6 @@ impl Extended {
     }
 }
 
-/// One server's answer to a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freed {
-    /// The lock was the token's, and this token gave it back.
-    Ours,
-    /// It was not.
-    Lost(Loss),
-}
-
 /// Reads the answer to [`Request::Acquire`]; None for one that our script does not give.
 pub fn claimed(reply: &Reply) -> Option<Claimed> {
     match said(reply)? {
@@ -210,10 +201,10 @@ pub fn extended(reply: &Reply) -> Option<Extended> {
 }
 
 /// Reads the answer to [`Request::Release`].
-pub fn freed(reply: &Reply) -> Option<Freed> {
+pub fn freed(reply: &Reply) -> Option<Released> {
     match said(reply)? {
-        Said::Number(1) => Some(Freed::Ours),
-        Said::Word(b"lost", Some(taken)) => Some(Freed::Lost(loss(taken))),
+        Said::Number(1) => Some(Released::Ours),
+        Said::Word(b"lost", Some(taken)) => Some(Released::Lost(loss(taken))),
         _ => None,
     }
 }

@@ -2,11 +2,11 @@
 //! among them and no leader; what makes them one is the token, and the fence they are made to agree on.
 
 use super::{
-    Claim, Claimed, Grant, Keys, Line, Loss, Memory, Outcome, Released, Renewed, Standing, Store,
+    Claim, Claimed, Grant, Keys, Line, Memory, Outcome, Released, Renewed, Signs, Standing, Store,
     follow::{Following, Waiting},
-    member::{Ask, Member},
+    member::{Ask, Member, NOBODY},
     node::Node,
-    protocol::{self, Extended, Freed, Queueing, Request},
+    protocol::{self, Extended, Queueing, Request},
     round::{Nodes, Without},
     seat::Ballot,
     slot,
@@ -38,8 +38,7 @@ const MOST_BEHIND: u64 = 60_000_000;
 impl Quorum {
     /// A store on these servers, which are not connected to yet.
     pub fn new(nodes: topology::Nodes) -> Self {
-        let line = |endpoint| -> Waiting { (Rc::new(RefCell::new(Node::new(endpoint))), Rc::default()) };
-        let lines = nodes.endpoints.iter().cloned().map(line).collect();
+        let lines = nodes.endpoints.iter().cloned().map(|endpoint| Waiting::new(Node::new(endpoint))).collect();
         let members = nodes.endpoints.into_iter().map(Member::new).collect();
         Self { nodes: Rc::new(RefCell::new(Nodes::new(members, nodes.restart_guard))), lines, behind: Cell::default() }
     }
@@ -77,7 +76,7 @@ impl Quorum {
         let mut nodes = self.nodes.borrow_mut();
         for (place, member) in nodes.members.iter_mut().enumerate() {
             if to(place, member) {
-                member.post(&Ask { ticket: 0, request, keys, floor, budget });
+                member.post(&Ask { ticket: NOBODY, request, keys, floor, budget });
             }
         }
     }
@@ -146,24 +145,27 @@ impl Store for Quorum {
             let sent_at = grants.iter().map(|(_, sent_at)| *sent_at).min().unwrap_or_else(Moment::now);
             return Ok(Claimed { outcome: Outcome::Held(Grant { fence: highest, sent_at }), may_arrive_again });
         }
-        let error = match verdict::contention(&ballots, majority) {
-            // A majority may have granted it: only the token's owner can find out, so nothing is taken back.
-            None if verdict::may_have(&ballots, grants.len(), majority) => {
-                return Err(self.error(Operation::Acquire, &ballots, grants.len()));
-            }
-            None if may_arrive_again => Err(self.error(Operation::Acquire, &ballots, grants.len()).owed()),
-            None => Err(self.error(Operation::Acquire, &ballots, grants.len())),
+        let result = match verdict::contention(&ballots, majority) {
             Some(outcome) => Ok(Claimed { outcome, may_arrive_again }),
+            None => match self.error(Operation::Acquire, &ballots, grants.len()) {
+                // A majority may have granted it: only the token's owner can find out, so nothing is taken back.
+                error if error.is_unknown() => return Err(error),
+                error if may_arrive_again => Err(error.owed()),
+                error => Err(error),
+            },
         };
         self.take_back(keys, token, &mark, &ballots, ticket, budget);
-        error
+        result
     }
 
     fn renew(&self, keys: &Keys, token: &[u8], standing: Standing, ttl: Duration, budget: Budget) -> Result<Renewed> {
         let request = Request::Renew { token, ttl, is_revival: standing == Standing::Over };
         let holds = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Held(_)));
-        let lost = |ballot: &Ballot| matches!(verdict::extended(ballot), Some(Extended::Lost(_)));
-        let is_decided = |tally: &Tally<'_>| tally.is_answered(holds, lost);
+        let lost = |ballot: &Ballot| match verdict::extended(ballot)? {
+            Extended::Lost(loss) => Some(loss),
+            Extended::Held(_) => None,
+        };
+        let is_decided = |tally: &Tally<'_>| tally.is_answered(holds, |ballot| lost(ballot).is_some());
         let (ballots, _) = self.ask(keys, request, budget, Without::TheSilent, is_decided);
         let majority = self.nodes.borrow().majority();
         let held: Vec<(u64, Moment)> = ballots.iter().filter_map(verdict::renewal).collect();
@@ -173,12 +175,8 @@ impl Store for Quorum {
             }
         }
         if held.len() < majority {
-            let losses: Vec<Loss> = ballots.iter().filter_map(verdict::loss).collect();
-            if losses.len() > ballots.len() - majority {
-                let is_taken = losses.contains(&Loss::Taken);
-                return Ok(Renewed::Lost(if is_taken { Loss::Taken } else { Loss::Gone }));
-            }
-            return Err(self.error(Operation::Renew, &ballots, held.len()));
+            let loss = verdict::loss(&ballots, lost);
+            return loss.map(Renewed::Lost).ok_or_else(|| self.error(Operation::Renew, &ballots, held.len()));
         }
         let highest = held.iter().map(|(fence, _)| *fence).max().unwrap_or_default();
         let do_agree = held.iter().all(|(fence, _)| *fence == highest);
@@ -200,21 +198,23 @@ impl Store for Quorum {
         // A node that lost its copy gets it back, now that a majority has confirmed the lease.
         let mark = keys.mark(token);
         let refill = Request::Acquire { token, mark: &mark, ttl, queue: None };
-        let mut nodes = self.nodes.borrow_mut();
-        let may_refill: Vec<bool> =
-            nodes.members.iter().map(|member| member.misses(token) && nodes.may_grant(member)).collect();
-        for (member, _) in nodes.members.iter_mut().zip(may_refill).filter(|(_, may_refill)| *may_refill) {
-            member.post(&Ask { ticket: 0, request: refill, keys, floor: fence, budget });
-        }
+        // A refill is a grant, too.
+        let guard = self.nodes.borrow().restart_guard();
+        let may_grant =
+            |member: &Member| member.identity().map_or(guard.is_zero(), |identity| identity.has_run_for(guard));
+        self.post(keys, refill, fence, budget, |_, member| member.misses(token) && may_grant(member));
         Ok(Renewed::Held(Grant { fence, sent_at }))
     }
 
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released> {
         let mark = keys.mark(token);
         let request = Request::Release { token, mark: &mark, memory };
-        let ours = |ballot: &Ballot| verdict::freed(ballot) == Some(Freed::Ours);
-        let lost = |ballot: &Ballot| matches!(verdict::freed(ballot), Some(Freed::Lost(_)));
-        let is_decided = |tally: &Tally<'_>| tally.is_answered(ours, lost);
+        let ours = |ballot: &Ballot| verdict::freed(ballot) == Some(Released::Ours);
+        let lost = |ballot: &Ballot| match verdict::freed(ballot)? {
+            Released::Lost(loss) => Some(loss),
+            Released::Ours => None,
+        };
+        let is_decided = |tally: &Tally<'_>| tally.is_answered(ours, |ballot| lost(ballot).is_some());
         let (ballots, ticket) = self.ask(keys, request, budget, Without::TheSilent, is_decided);
         // Who was left out may have a copy all the same.
         self.post(keys, request, 0, budget, |place, member| {
@@ -225,12 +225,8 @@ impl Store for Quorum {
         if count >= majority {
             return Ok(Released::Ours);
         }
-        let losses: Vec<Loss> = ballots.iter().filter_map(verdict::loss_at_release).collect();
-        if losses.len() > ballots.len() - majority {
-            let is_taken = losses.contains(&Loss::Taken);
-            return Ok(Released::Lost(if is_taken { Loss::Taken } else { Loss::Gone }));
-        }
-        Err(self.error(Operation::Release, &ballots, count))
+        let loss = verdict::loss(&ballots, lost);
+        loss.map(Released::Lost).ok_or_else(|| self.error(Operation::Release, &ballots, count))
     }
 
     fn owner(&self, keys: &Keys, budget: Budget) -> Result<Option<Vec<u8>>> {
@@ -260,7 +256,7 @@ impl Store for Quorum {
             let mut nodes = nodes.borrow_mut();
             let home = home(&own, &mut nodes);
             let waiting = lines.get(home)?;
-            waiting.0.borrow_mut().note_trip(nodes.members.get(home)?.trip());
+            waiting.node.borrow_mut().note_trip(nodes.members.get(home)?.trip());
             Some(waiting.clone())
         };
         Box::new(Following::new(whither, &keys.wake, timeouts, deadline))
@@ -272,7 +268,7 @@ impl Store for Quorum {
         Ok(())
     }
 
-    fn ping(&self, budget: Budget) -> Vec<(String, std::result::Result<Duration, String>)> {
+    fn ping(&self, budget: Budget) -> Signs {
         let nobody = Keys::new(b"", b"");
         let start = Moment::now();
         let (ballots, _) = self.ask(&nobody, Request::Ping, budget, Without::Nobody, |_| false);
@@ -290,18 +286,15 @@ impl Store for Quorum {
                 (format!("{name} (identity)"), Err(format!("whether it is a server of its own cannot be told: {why}")))
             }));
         }
-        for ((_, queue), member) in self.lines.iter().zip(&nodes.members) {
-            answers.extend(queue.borrow_mut().tell_refusal(&member.endpoint().to_string()));
+        for (waiting, member) in self.lines.iter().zip(&nodes.members) {
+            answers.extend(waiting.queue.borrow_mut().tell_refusal(&member.endpoint().to_string()));
         }
         answers
     }
 
     fn close(&self) {
         self.nodes.borrow_mut().close();
-        for (node, queue) in self.lines.iter() {
-            node.borrow_mut().close();
-            queue.borrow_mut().close();
-        }
+        self.lines.iter().for_each(Waiting::close);
     }
 }
 

@@ -3,9 +3,10 @@
 
 use super::{
     member::{Ask, Member},
+    outage::KNOCK,
     probe::Identity,
     seat::{Ballot, Seat},
-    verdict::Tally,
+    verdict::{self, Tally},
 };
 use crate::{
     clock::Moment,
@@ -44,8 +45,6 @@ const FIRST_TICKET: u64 = 16;
 /// lost with the next node. A link that a server had closed may have a copy behind it, which a release must find.
 const SHORTEST_GRACE: Duration = Duration::from_millis(10);
 const LONGEST_GRACE: Duration = Duration::from_millis(25);
-/// How long nodes that were silent just now are waited for where nothing is owed.
-const KNOCK: Duration = Duration::from_millis(25);
 /// How long the last answers are awaited when the links are closed.
 const LAST_LOOK: Duration = Duration::from_millis(100);
 /// Spinning would take the processors from the servers; so would looking too often.
@@ -69,15 +68,14 @@ impl Nodes {
         self.broke_off
     }
 
-    /// Whether the node at this place may take what is new to it: a refill is a grant, too.
-    pub fn may_grant(&self, member: &Member) -> bool {
-        let age = member.identity().and_then(|identity| identity.started);
-        self.restart_guard.is_zero() || age.is_some_and(|age| age.now() >= self.restart_guard)
+    /// A server that started less than this long ago grants nothing new.
+    pub fn restart_guard(&self) -> Duration {
+        self.restart_guard
     }
 
     /// The number of nodes that decides.
     pub fn majority(&self) -> usize {
-        self.members.len() / 2 + 1
+        verdict::majority(self.members.len())
     }
 
     /// Asks all nodes but those it does without, until `is_decided` or until every answer has come or its time
@@ -236,11 +234,10 @@ fn admit(
             *known = Some(mine.clone());
         }
     }
-    if restart_guard.is_zero() || operation != Operation::Acquire {
+    if operation != Operation::Acquire || identity.has_run_for(restart_guard) {
         return Ok(());
     }
     match (identity.started, &identity.silence) {
-        (Some(age), _) if age.now() >= restart_guard => Ok(()),
         (Some(age), _) => {
             let left = restart_guard.saturating_sub(age.now()).as_secs_f64();
             Err(refusal("RESTARTED", format!("it started too short ago, and grants nothing for {left:.1} s yet")))

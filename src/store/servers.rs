@@ -1,20 +1,17 @@
 //! Which server a lock is on, where it is on one at a time.
 
 use super::{
-    Keys, Line,
+    Keys, Line, Signs,
+    follow::Waiting,
     node::{Answer, Node},
     protocol::{self, Request},
-    queue::{Place, Queue},
 };
 use crate::{
     clock::Moment,
     error::Result,
     net::{Budget, Timeouts, dsn::Endpoint, topology::Watched},
 };
-use std::{cell::RefCell, rc::Rc, time::Duration};
-
-/// What `ping()` tells: a server's address, and the round trip or what is wrong.
-pub type Signs = Vec<(String, std::result::Result<Duration, String>)>;
+use std::{cell::RefCell, rc::Rc};
 
 /// The servers that locks may be on.
 pub trait Servers {
@@ -33,51 +30,43 @@ pub trait Servers {
 }
 
 /// One server, or the primary that sentinels name.
-pub struct One {
-    node: Rc<RefCell<Node>>,
-    queue: Rc<RefCell<Queue>>,
-}
+pub struct One(Waiting);
 
 impl One {
     /// The server at `endpoint`, which is not connected to yet.
     pub fn fixed(endpoint: Endpoint) -> Self {
-        Self { node: Rc::new(RefCell::new(Node::new(endpoint))), queue: Rc::default() }
+        Self(Waiting::new(Node::new(endpoint)))
     }
 
     /// The primary that sentinels name, not connected to yet.
     pub fn watched(watched: Watched) -> Self {
-        Self { node: Rc::new(RefCell::new(Node::watched(watched))), queue: Rc::default() }
+        Self(Waiting::new(Node::watched(watched)))
     }
 }
 
 impl Servers for One {
     fn ask(&self, keys: &Keys, request: &Request<'_>, budget: Budget) -> Result<Answer> {
         let encode = |form, command: &mut _| request.encode(keys, protocol::floor_now(), form, command);
-        self.node.borrow_mut().run(request.operation(), &encode, budget)
+        self.0.node.borrow_mut().run(request.operation(), &encode, budget)
     }
 
     fn node(&self, _: &Keys) -> Rc<RefCell<Node>> {
-        Rc::clone(&self.node)
+        Rc::clone(&self.0.node)
     }
 
     fn can_move(&self) -> bool {
-        self.node.borrow().is_replaceable()
+        self.0.node.borrow().is_replaceable()
     }
 
     fn line(&self, keys: &Keys, timeouts: Timeouts, deadline: Moment) -> Box<dyn Line> {
-        Box::new(Place::new(&self.queue, &self.node, &keys.wake, timeouts, deadline))
+        Box::new(self.0.place(&keys.wake, timeouts, deadline))
     }
 
     fn ping(&self, budget: Budget) -> Signs {
-        let mut node = self.node.borrow_mut();
-        let sign = node.ping(budget);
-        let mut signs = vec![(node.name(), sign)];
-        signs.extend(self.queue.borrow_mut().tell_refusal(&node.name()));
-        signs
+        self.0.ping(budget)
     }
 
     fn close(&self) {
-        self.node.borrow_mut().close();
-        self.queue.borrow_mut().close();
+        self.0.close();
     }
 }

@@ -2,10 +2,10 @@
 //! the one that owns its slot.
 
 use super::{
-    Claim, Claimed, Grant, Keys, Line, Memory, Outcome, Released, Renewal, Renewed, Standing, Store,
+    Claim, Claimed, Grant, Keys, Line, Memory, Outcome, Released, Renewal, Renewed, Signs, Standing, Store,
     node::{Encode, Node},
-    protocol::{self, Extended, Freed, Queueing, Request},
-    servers::{Servers, Signs},
+    protocol::{self, Extended, Queueing, Request},
+    servers::Servers,
 };
 use crate::{
     clock::Moment,
@@ -13,7 +13,7 @@ use crate::{
     net::{Budget, Reason, Reply, Timeouts, topology::Replicas},
 };
 use redis::Cmd;
-use std::{rc::Rc, time::Duration};
+use std::{cell::RefCell, rc::Rc, time::Duration};
 
 /// A lock on one server at a time.
 pub struct Single<S> {
@@ -88,33 +88,33 @@ impl<S: Servers> Store for Single<S> {
     }
 
     fn renew_all(&self, renewals: &[Renewal<'_>], budget: Budget) -> Vec<Result<Renewed>> {
-        let alone = |one: &Renewal<'_>| self.renew(one.keys, one.token, one.standing, one.ttl, budget);
-        let mut results: Vec<Option<Result<Renewed>>> = renewals.iter().map(|_| None).collect();
-        let nodes: Vec<_> = renewals.iter().map(|one| self.servers.node(one.keys)).collect();
-        for (place, node) in nodes.iter().enumerate() {
-            let together: Vec<usize> = (place..nodes.len())
-                .filter(|other| nodes.get(*other).is_some_and(|other| Rc::ptr_eq(other, node)))
-                .filter(|other| results.get(*other).is_some_and(Option::is_none))
-                .collect();
-            let chosen: Vec<&Renewal<'_>> = together.iter().filter_map(|place| renewals.get(*place)).collect();
-            if chosen.len() > 1 {
-                let answers = renew_together(&mut node.borrow_mut(), &chosen, budget);
-                for (place, renewed) in together.iter().zip(answers.into_iter().flatten()) {
-                    if let Some(result) = results.get_mut(*place) {
-                        *result = renewed.map(Ok);
-                    }
+        let mut groups: Vec<(Rc<RefCell<Node>>, Vec<usize>)> = Vec::new();
+        for (place, one) in renewals.iter().enumerate() {
+            let node = self.servers.node(one.keys);
+            match groups.iter_mut().find(|(other, _)| Rc::ptr_eq(other, &node)) {
+                Some((_, places)) => places.push(place),
+                None => groups.push((node, vec![place])),
+            }
+        }
+        let mut results: Vec<Option<Renewed>> = renewals.iter().map(|_| None).collect();
+        for (node, places) in groups.iter().filter(|(_, places)| places.len() > 1) {
+            let together: Vec<&Renewal<'_>> = places.iter().filter_map(|place| renewals.get(*place)).collect();
+            let answers = renew_together(&mut node.borrow_mut(), &together, budget);
+            for (place, renewed) in places.iter().zip(answers.into_iter().flatten()) {
+                if let Some(result) = results.get_mut(*place) {
+                    *result = renewed;
                 }
             }
         }
-        results.into_iter().zip(renewals).map(|(result, one)| result.unwrap_or_else(|| alone(one))).collect()
+        let alone = |one: &Renewal<'_>| self.renew(one.keys, one.token, one.standing, one.ttl, budget);
+        results.into_iter().zip(renewals).map(|(result, one)| result.map_or_else(|| alone(one), Ok)).collect()
     }
 
     fn release(&self, keys: &Keys, token: &[u8], memory: Memory, budget: Budget) -> Result<Released> {
         let mark = keys.mark(token);
         let answer = self.servers.ask(keys, &Request::Release { token, mark: &mark, memory }, budget)?;
         match protocol::freed(&answer.reply) {
-            Some(Freed::Ours) => Ok(Released::Ours),
-            Some(Freed::Lost(loss)) => Ok(Released::Lost(loss)),
+            Some(released) => Ok(released),
             None => self.nonsense(keys, Operation::Release, &answer.reply),
         }
     }

@@ -1,9 +1,9 @@
 //! What the ballots of a round add up to.
 
 use super::{
-    Loss, Outcome,
+    Loss, Outcome, Released,
     member::Member,
-    protocol::{self, Claimed, Extended, Freed},
+    protocol::{self, Claimed, Extended},
     seat::Ballot,
 };
 use crate::{
@@ -11,6 +11,11 @@ use crate::{
     error::{Error, NoMajority, NodeReasons, Operation, hint},
 };
 use std::time::Duration;
+
+/// How many of so many nodes decide.
+pub fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
 
 /// The ballots so far.
 pub struct Tally<'a> {
@@ -25,7 +30,7 @@ impl<'a> Tally<'a> {
     }
 
     fn majority(&self) -> usize {
-        self.nodes / 2 + 1
+        majority(self.nodes)
     }
 
     fn pending(&self) -> usize {
@@ -91,19 +96,16 @@ pub fn renewal(ballot: &Ballot) -> Option<(u64, Moment)> {
     }
 }
 
-/// What a renewal found in place of the lock.
-pub fn loss(ballot: &Ballot) -> Option<Loss> {
-    if let Some(Extended::Lost(loss)) = extended(ballot) { Some(loss) } else { None }
-}
-
 /// The answer to a release.
-pub fn freed(ballot: &Ballot) -> Option<Freed> {
+pub fn freed(ballot: &Ballot) -> Option<Released> {
     if let Ballot::Answered(reply, _) = ballot { protocol::freed(reply) } else { None }
 }
 
-/// What a release found in place of the lock.
-pub fn loss_at_release(ballot: &Ballot) -> Option<Loss> {
-    if let Some(Freed::Lost(loss)) = freed(ballot) { Some(loss) } else { None }
+/// What is found in place of a lock that so many nodes lack that the others are no majority; None: fewer do.
+pub fn loss(ballots: &[Ballot], loss_of: impl Fn(&Ballot) -> Option<Loss>) -> Option<Loss> {
+    let losses: Vec<Loss> = ballots.iter().filter_map(loss_of).collect();
+    let is_lost = losses.len() > ballots.len() - majority(ballots.len());
+    is_lost.then(|| if losses.contains(&Loss::Taken) { Loss::Taken } else { Loss::Gone })
 }
 
 /// Whether a forced release found a lock.
@@ -119,7 +121,7 @@ pub fn owner(ballot: &Ballot) -> Option<Option<Vec<u8>>> {
 
 /// The owner that a majority of so many nodes knows; None within: there is none, None: too few answered to tell.
 pub fn owner_of(ballots: &[&Ballot], nodes: usize) -> Option<Option<Vec<u8>>> {
-    let majority = nodes / 2 + 1;
+    let majority = majority(nodes);
     let owners: Vec<Option<Vec<u8>>> = ballots.iter().filter_map(|ballot| owner(ballot)).collect();
     let count = |one: &Option<Vec<u8>>| owners.iter().filter(|other| *other == one).count();
     if let Some(owner) = owners.iter().find(|one| one.is_some() && count(one) >= majority) {
@@ -163,7 +165,7 @@ pub fn contention(ballots: &[Ballot], majority: usize) -> Option<Outcome> {
         () => {
             left.sort_by_key(|span| span.unwrap_or(Duration::MAX));
             let free = ballots.len() - left.len();
-            let needed = majority.saturating_sub(free + granted);
+            let needed = majority.saturating_sub(free);
             let last = left.get(needed.saturating_sub(1)).copied().flatten();
             Outcome::Contended(if reserved > 0 && needed == 0 { None } else { last })
         }
@@ -217,7 +219,7 @@ pub fn unknown(operation: Operation, members: &[Member], ballots: &[Ballot]) -> 
 fn reasons(operation: Operation, members: &[Member], ballots: &[Ballot]) -> NodeReasons {
     let agrees = |ballot: &Ballot| match operation {
         Operation::Acquire => fence(ballot).is_some(),
-        Operation::Release => freed(ballot) == Some(Freed::Ours),
+        Operation::Release => freed(ballot) == Some(Released::Ours),
         Operation::Owner => owner(ballot).is_some(),
         Operation::ForceRelease => force_freed(ballot).is_some(),
         _ => matches!(extended(ballot), Some(Extended::Held(_))),
