@@ -9,6 +9,7 @@ use RedisLease\Bench\Peer;
 use RuntimeException;
 use Symfony\Component\Lock\LockFactory;
 use Symfony\Component\Lock\LockInterface;
+use Symfony\Component\Lock\PersistingStoreInterface;
 use Symfony\Component\Lock\Store\RedisStore;
 
 /** symfony/lock on phpredis. Its token belongs to the lock object, so each attempt has a new one. */
@@ -33,8 +34,13 @@ class Symfony implements Peer
     public function __construct(Address $address, string $name)
     {
         require_once self::LIBRARY;
-        $this->factory = new LockFactory(new RedisStore($address->phpredis(), 10.0));
+        $this->factory = new LockFactory($this->store($address));
         $this->key = "lock:$name";
+    }
+
+    protected function store(Address $address): PersistingStoreInterface
+    {
+        return new RedisStore($address->phpredis(), 10.0);
     }
 
     public function cycles(int $count): void
