@@ -8,12 +8,12 @@ use Predis\ClientInterface;
 use Redis;
 use RedisCluster;
 use RedisLease\Bridge\FencedKey;
-use RedisLease\Bridge\StaleFenceException;
 use RedisLease\Tests\Support\KeySlot;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\ServerTestCase;
 use Throwable;
+use TypeError;
 use ValueError;
 
 use function RedisLease\Tests\Support\eventually;
@@ -21,6 +21,8 @@ use function RedisLease\Tests\Support\eventually;
 /** What a caller may demand of a key behind the guard, whatever the client. */
 abstract class FencedKeyTestCase extends ServerTestCase
 {
+    use StaleWrites;
+
     protected const FENCE = 1_800_000_000_000_000;
 
     /** The caller's client. */
@@ -304,16 +306,20 @@ abstract class FencedKeyTestCase extends ServerTestCase
         $successor->release();
     }
 
-    protected static function assertStale(callable $write, int $fence, int $storedFence): StaleFenceException
+    protected static function assertOnlyScalarsAreStored(FencedKey $price): void
     {
-        try {
-            $write();
-        } catch (StaleFenceException $stale) {
-            self::assertSame($fence, $stale->fence);
-            self::assertSame($storedFence, $stale->storedFence);
-
-            return $stale;
+        foreach ([12.5, 17, 'text', true] as $value) {
+            $price->set($value, 5);
+            self::assertSame((string) $value, $price->get());
         }
-        self::fail("fence $fence may not write over $storedFence");
+        foreach ([[], null, new \stdClass()] as $value) {
+            try {
+                $price->set($value, 6);
+                self::fail(get_debug_type($value) . ' is no string');
+            } catch (TypeError $refusal) {
+                self::assertStringContainsString(get_debug_type($value), $refusal->getMessage());
+            }
+        }
+        self::assertSame('1', $price->get());
     }
 }

@@ -7,7 +7,6 @@ namespace RedisLease\Tests\Bridge;
 use PDO;
 use PHPUnit\Framework\TestCase;
 use RedisLease\Bridge\FencedTable;
-use RedisLease\Bridge\StaleFenceException;
 use RedisLease\Tests\Bridge\Database\Database;
 
 /**
@@ -16,6 +15,8 @@ use RedisLease\Tests\Bridge\Database\Database;
  */
 abstract class FencedTableTestCase extends TestCase
 {
+    use StaleWrites;
+
     use Table\Writing;
     use Table\Refusals;
     use Table\Arguments;
@@ -82,18 +83,5 @@ abstract class FencedTableTestCase extends TestCase
         $statement->closeCursor();
 
         return $row === false ? null : [$row[0], $row[1] === null ? null : (int) $row[1]];
-    }
-
-    protected static function assertStale(callable $write, int $fence, int $storedFence): StaleFenceException
-    {
-        try {
-            $write();
-        } catch (StaleFenceException $stale) {
-            self::assertSame($fence, $stale->fence);
-            self::assertSame($storedFence, $stale->storedFence);
-
-            return $stale;
-        }
-        self::fail("fence $fence may not write over $storedFence");
     }
 }

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Quorum;
 
+use DistributedLock;
+use RedisLease\Connection;
 use RedisLease\ServerException;
 use RedisLease\Tests\Support\Proc;
 
@@ -60,12 +62,7 @@ final class RestartGuardTest extends QuorumTestCase
 
     public function testRenewalAndReleaseAreAllowedOnANodeThatHasJustStarted(): void
     {
-        $this->awaitGuard();
-        $connection = $this->connection(self::dsn(self::GUARD));
-        self::settle($connection);
-        $lock = $this->lock(connection: $connection);
-        self::assertTrue($lock->acquire());
-        self::settle($connection);
+        [$lock, $connection] = $this->heldOnAllNodes();
         // Both keep their data, as after an orderly restart; the third loses it.
         self::$servers[0]->restart(keepData: true);
         self::$servers[1]->restart(keepData: true);
@@ -81,12 +78,7 @@ final class RestartGuardTest extends QuorumTestCase
     /** A late refill would be a vote for a lease that may be over: the model shows two owners. */
     public function testAGuardedNodeTakesARefillOnlyWhenItsGuardIsOver(): void
     {
-        $this->awaitGuard();
-        $connection = $this->connection(self::dsn(self::GUARD));
-        self::settle($connection);
-        $lock = $this->lock(connection: $connection);
-        self::assertTrue($lock->acquire());
-        self::settle($connection);
+        [$lock, $connection] = $this->heldOnAllNodes();
         self::$servers[1]->restart(keepData: false);
         $start = microtime(true);
         for ($renewals = 0; microtime(true) < $start + 0.7; $renewals++) {
@@ -125,6 +117,19 @@ final class RestartGuardTest extends QuorumTestCase
     }
 
     /** All servers have been running for longer than the guard. */
+    /** @return array{DistributedLock, Connection} a lock that every node has granted, and its connection */
+    private function heldOnAllNodes(): array
+    {
+        $this->awaitGuard();
+        $connection = $this->connection(self::dsn(self::GUARD));
+        self::settle($connection);
+        $lock = $this->lock(connection: $connection);
+        self::assertTrue($lock->acquire());
+        self::settle($connection);
+
+        return [$lock, $connection];
+    }
+
     private function awaitGuard(): void
     {
         $age = static fn ($server) => preg_match('/uptime_in_seconds:(\d+)/', $server->command('INFO', 'server'), $found) ? (int) $found[1] : 0;

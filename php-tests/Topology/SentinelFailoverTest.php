@@ -4,9 +4,6 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Topology;
 
-use DistributedLock;
-use PHPUnit\Framework\TestCase;
-use RedisLease\Connection;
 use RedisLease\Tests\Support\Callers;
 use RedisLease\Tests\Support\Outcome;
 use RedisLease\Tests\Support\RedisServer;
@@ -18,17 +15,14 @@ use RuntimeException;
 use function RedisLease\Tests\Support\eventually;
 
 /** Another server becomes the primary: what callers, waiters and idle processes see of it. */
-final class SentinelFailoverTest extends TestCase
+final class SentinelFailoverTest extends FailoverTestCase
 {
-    /** After a promotion locks are to be had again within a second, on a machine that does nothing else. */
-    private const SERVED_WITHIN = 1.0;
-    private const NOISE = 0.7;
-    private const TIMEOUT = 0.3;
-    /** A user for replication alone: without it there is none, and nothing else changes. */
-    private const REPLICATION = ['user replica on >r ~* &* +psync +replconf +ping'];
-    private const AS_REPLICA = ['masteruser' => 'replica', 'masterauth' => 'r'];
-
     private ?Sentinels $group = null;
+
+    protected function dsn(): string
+    {
+        return $this->group->dsn();
+    }
 
     protected function tearDown(): void
     {
@@ -161,25 +155,9 @@ final class SentinelFailoverTest extends TestCase
             "\nprimary %s: promotion after %.2f s, served %.0f ms after it; %d calls, %d threw\n",
             $how, $promoted - $struck, 1000 * $after, count($calls), array_sum($faults),
         ));
-        self::assertLessThan(self::SERVED_WITHIN + self::NOISE, $after);
-        // What was granted in the last moment may not have come to the replica.
-        self::assertSame([], Callers::doubleOwners($calls, [$struck - 0.5, $promoted]));
-        self::assertSame([], Callers::fencesThatDoNotRise($calls));
-        $kept = array_filter(Callers::grants($calls, 0.0, $released), static fn (array $call) => $call['name'] === 'kept');
-        self::assertSame([], $kept, 'nobody was granted what the keeper held');
-        $late = array_filter($calls, static fn ($call) => is_string($call['answer'])
-            && $call['begun'] > $promoted + self::SERVED_WITHIN + self::NOISE);
-        self::assertSame([], Callers::faults($late), 'nothing fails any more');
-        foreach (array_keys($faults) as $fault) {
-            self::assertMatchesRegularExpression('/ (ConnectionException|OutcomeUnknownException): /', $fault);
-        }
-    }
-
-    private function lock(string $resource): DistributedLock
-    {
-        $connection = new Connection($this->group->dsn(), self::TIMEOUT, self::TIMEOUT);
-
-        return new DistributedLock($resource, 30.0, connection: $connection);
+        $faultsThatFit = '/ (ConnectionException|OutcomeUnknownException): /';
+        $calm = $promoted + self::SERVED_WITHIN + self::NOISE;
+        self::assertTruthful($calls, $struck, $promoted, $first['ended'], $calm, $released, $faultsThatFit);
     }
 
     /** As a failover does it, but without cutting anybody's connection. */

@@ -54,14 +54,12 @@ abstract class SymfonyTestCase extends ServerTestCase
 
     protected static function assertConflict(callable $action, string $what = ''): void
     {
+        $conflict = null;
         try {
             $action();
-        } catch (LockConflictedException) {
-            self::assertTrue(true);
-
-            return;
+        } catch (LockConflictedException $conflict) {
         }
-        self::fail("there should have been a conflict: $what");
+        self::assertNotNull($conflict, "there should have been a conflict: $what");
     }
 
     /** The key as another process gets it. */
