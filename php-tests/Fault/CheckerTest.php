@@ -187,6 +187,17 @@ final class CheckerTest extends TestCase
         $this->assertFound('a token that nobody asked for');
     }
 
+    public function testOnSeveralNodesATryBeforeTheGrantMayShowAndAStrangerMayNot(): void
+    {
+        $this->onNodes(3);
+        $isGranted = static fn (array $event) => $event['e'] === 'end' && $event['op'] === 'acquire' && $event['answer'] === true;
+        $call = array_values(array_filter($this->events, $isGranted))[0];
+        $this->addSample($call['t'] - 1_000, $call['r'], ['an earlier try', 100]);
+        self::assertSame([], $this->found('a token that nobody asked for'));
+        $this->addSample($this->events[1]['t'] - self::SECOND, $call['r'], ['a stranger', 100]);
+        $this->assertFound('a token that nobody asked for');
+    }
+
     public function testALockThatOutlivesItsTtlByMoreThanASecondIsFound(): void
     {
         $grant = $this->longGrant()[1];
