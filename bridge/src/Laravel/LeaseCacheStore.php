@@ -8,6 +8,7 @@ use BadMethodCallException;
 use Illuminate\Contracts\Cache\LockProvider;
 use Illuminate\Contracts\Cache\Store;
 use InvalidArgumentException;
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 
 /**
@@ -22,6 +23,7 @@ final class LeaseCacheStore implements LockProvider, Store
         private readonly Store $values,
         private readonly LeaseFactory $leases,
         private readonly float $longTtl,
+        private readonly ?HeldByRequest $held = null,
     ) {
     }
 
@@ -32,7 +34,7 @@ final class LeaseCacheStore implements LockProvider, Store
      */
     public function lock($name, $seconds = 0, $owner = null): LeaseLock
     {
-        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl);
+        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl, $this->held);
     }
 
     /**

@@ -6,6 +6,7 @@ namespace RedisLease\Bridge\Laravel;
 
 use Illuminate\Contracts\Container\Container;
 use InvalidArgumentException;
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Connection;
@@ -35,12 +36,15 @@ final class Leases
         }
         $store = $this->app->make('cache')->store($values)->getStore();
 
-        return new LeaseCacheStore($store, $this->factory($config), (float) ($config['long_ttl'] ?? self::LONG_TTL));
+        $longTtl = (float) ($config['long_ttl'] ?? self::LONG_TTL);
+
+        return new LeaseCacheStore($store, $this->factory($config), $longTtl, $this->app->make(HeldByRequest::class));
     }
 
-    public function factory(array $config): LeaseFactory
+    /** @param HeldByRequest|null $held for leases that the application's own code makes */
+    public function factory(array $config, ?HeldByRequest $held = null): LeaseFactory
     {
-        return new LeaseFactory(self::connection($config, $this->prefix($config)), $config['ttl'] ?? null);
+        return new LeaseFactory(self::connection($config, $this->prefix($config)), $config['ttl'] ?? null, $held);
     }
 
     public function inspector(?string $store): Inspector
