@@ -9,6 +9,7 @@ use Illuminate\Support\ServiceProvider;
 use RedisLease\Bridge\Laravel\Command\ListCommand;
 use RedisLease\Bridge\Laravel\Command\ReleaseCommand;
 use RedisLease\Bridge\Laravel\Command\ShowCommand;
+use RedisLease\Bridge\Laravel\Command\TopCommand;
 use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 
@@ -54,7 +55,7 @@ final class RedisLeaseServiceProvider extends ServiceProvider
             }
         }
         if ($this->app->runningInConsole()) {
-            $this->commands([ListCommand::class, ShowCommand::class, ReleaseCommand::class]);
+            $this->commands([ListCommand::class, ShowCommand::class, ReleaseCommand::class, TopCommand::class]);
         }
     }
 }

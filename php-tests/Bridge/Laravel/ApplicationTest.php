@@ -168,6 +168,9 @@ final class ApplicationTest extends LaravelTestCase
 
         self::assertStringContainsString((string) $lock->fence(), $run('lease:show', ['name' => 'order:1'])[1]);
         self::assertSame([1, "It is free.\n"], $run('lease:show', ['name' => 'order:2', '--store' => 'leases']));
+        [$code, $top] = $run('lease:top', ['beginning' => 'order:', '--once' => true]);
+        self::assertSame(0, $code);
+        self::assertMatchesRegularExpression("/1 lock held, 0 of .*\norder:1 +{$lock->owner()} +{$lock->fence()} /s", $top);
 
         self::assertSame(1, $run('lease:release', ['name' => 'order:1'])[0], 'nobody has said yes');
         self::assertSame(1, $run('lease:release', ['name' => 'order:1', '--owner' => $other->owner()])[0]);

@@ -135,6 +135,9 @@ final class BundleTest extends SymfonyTestCase
         self::assertSame(0, $code);
         self::assertStringContainsString("{$lock->token()}   {$lock->fence()}", $shown);
         self::assertSame([1, "It is free.\n"], $run('lease:show', ['resource' => 'order:2']));
+        [$code, $top] = $run('lease:top', ['beginning' => 'order:', '--once' => true]);
+        self::assertSame(0, $code);
+        self::assertMatchesRegularExpression("/1 lock held, 0 of .*\norder:1 +{$lock->token()} +{$lock->fence()} /s", $top);
 
         self::assertSame(1, $run('lease:release', ['resource' => 'order:1'])[0], 'nobody has said yes');
         self::assertSame(1, $run('lease:release', ['resource' => 'order:1', '--owner' => $other->token()])[0]);

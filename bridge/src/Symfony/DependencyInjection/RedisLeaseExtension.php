@@ -10,6 +10,7 @@ use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Symfony\Command\ListCommand;
 use RedisLease\Bridge\Symfony\Command\ReleaseCommand;
 use RedisLease\Bridge\Symfony\Command\ShowCommand;
+use RedisLease\Bridge\Symfony\Command\TopCommand;
 use RedisLease\Bridge\Symfony\LeaseStore;
 use RedisLease\Bridge\Symfony\LockFactory;
 use RedisLease\Bridge\Symfony\RequestListener;
@@ -89,7 +90,13 @@ final class RedisLeaseExtension extends Extension
         $client = $config['client'] === null ? null : new Reference($config['client']);
         $arguments = [new Reference('redis_lease.factory'), $client, $config['prefix']];
         $container->setDefinition('redis_lease.inspector', new Definition(Inspector::class, $arguments));
-        foreach (['list' => ListCommand::class, 'show' => ShowCommand::class, 'release' => ReleaseCommand::class] as $name => $class) {
+        $commands = [
+            'list' => ListCommand::class,
+            'show' => ShowCommand::class,
+            'release' => ReleaseCommand::class,
+            'top' => TopCommand::class,
+        ];
+        foreach ($commands as $name => $class) {
             $command = (new Definition($class, [new Reference('redis_lease.inspector')]))
                 ->addTag('console.command', ['command' => "lease:$name"]);
             $container->setDefinition("redis_lease.command.$name", $command);
