@@ -1,6 +1,6 @@
 //! What happens when the module and a request begin and end. A panic must not leave these functions.
 
-use super::{abort, class, connection::Connection, exceptions, ini, lock::DistributedLock};
+use super::{abort, class, connection::Connection, exceptions, ini, lock::DistributedLock, metrics};
 use crate::{lease, renewal, store};
 use ext_php_rs::zend::ExecutorGlobals;
 use std::{ffi::c_int, panic};
@@ -15,10 +15,13 @@ const FAILURE: c_int = -1;
 /// Registers settings and classes. Opens nothing: FPM's master runs this before it forks.
 pub unsafe extern "C" fn module_startup(_: c_int, module: c_int) -> c_int {
     let started = panic::catch_unwind(|| -> ext_php_rs::error::Result<()> {
+        // Before it forks, and before the settings are read.
+        crate::metrics::share();
         ini::register(module);
         exceptions::register()?;
         class::register::<DistributedLock>()?;
         class::hide_first_argument(class::register::<Connection>()?);
+        metrics::register()?;
         abort::install();
         Ok(())
     });

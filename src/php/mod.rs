@@ -11,6 +11,7 @@ mod ini;
 mod interrupts;
 mod lifecycle;
 mod lock;
+mod metrics;
 
 use ext_php_rs::prelude::*;
 
