@@ -5,11 +5,13 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge;
 
 use InvalidArgumentException;
+use OverflowException;
 use Predis\Client;
 use Redis;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\Inspect\Top;
 use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Metrics;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
 use RedisLease\Tests\Support\ServerTestCase;
@@ -138,19 +140,45 @@ final class TopTest extends ServerTestCase
         self::assertStringContainsString("$page cannot be read", $top->look(20));
     }
 
+    public function testItKnowsTheCountersAsTheExtensionHasThem(): void
+    {
+        $page = Janitor::path('.prom');
+        file_put_contents($page, Metrics::prometheus());
+        $tops = [$this->top(), $this->top(metrics: $page)];
+        foreach ($tops as $top) {
+            $top->look(20);
+        }
+        $this->heldLock('order:1')->release();
+        file_put_contents($page, Metrics::prometheus());
+        foreach ($tops as $top) {
+            self::assertMatchesRegularExpression('~acquisitions/s: acquired \d~', $top->look(20));
+        }
+    }
+
+    public function testWithoutCountersThereAreNoRates(): void
+    {
+        $worker = self::worker(<<<'PHP'
+            require $args['bridge'];
+            $outcomes = new RedisLease\Bridge\Inspect\Outcomes(null);
+            say([$outcomes->rates(), $outcomes->rates(), $outcomes->trouble()]);
+            PHP, ['bridge' => dirname(__DIR__, 2) . '/bridge/autoload.php'], ['redis_lease.metrics' => '0']);
+        self::assertSame([null, null, null], $worker->hear());
+        $worker->finish();
+    }
+
     public function testItLooksAgainUntilItIsStopped(): void
     {
         $shown = [];
         $write = static function (string $text) use (&$shown): void {
             $shown[] = $text;
             if (count($shown) === 3) {
-                throw new \OverflowException('stopped');
+                throw new OverflowException('stopped');
             }
         };
         try {
             $this->top()->show($write, '0.1', '20', false, true);
             self::fail('it goes on until it is stopped');
-        } catch (\OverflowException) {
+        } catch (OverflowException) {
             self::assertStringStartsWith("\e[H\e[J", $shown[2]);
         }
         $this->top()->show(static function (string $text) use (&$shown): void {

@@ -104,6 +104,10 @@ final class Top
         ];
     }
 
+    /**
+     * @param array{waits: int, changes: int, met: int, ...} $one
+     * @param array{waits: int, changes: int, met: int, ...} $other
+     */
     private static function byHeat(array $one, array $other): int
     {
         $heat = static fn (array $entry): array => [$entry['waits'], $entry['changes'], $entry['met']];

@@ -98,6 +98,26 @@ final class QueueTest extends LaravelTestCase
         self::assertSame(2, $this->queued());
     }
 
+    /** laravel#59567: the lock of a unique job ends before the job does, and a newer job has the next one. */
+    public function testAUniqueJobThatEndsLateReleasesByItsOwnerWhereLaravelKnowsIt(): void
+    {
+        UniqueJob::dispatch('7')->onConnection('database');
+        self::$server->command('DEL', ...self::locks());
+        UniqueJob::dispatch('7')->onConnection('database');
+        [$newer] = self::locks();
+        $token = self::$server->command('GET', $newer);
+
+        $late = $this->queueWorker();
+        $late->say();
+        self::assertSame(['ended', 0], $late->hear());
+        $late->finish();
+
+        self::assertSame(1, $this->queued(), 'the newer one');
+        // Older Laravels take the lock away from whoever has it.
+        $knowsOwners = property_exists(UniqueJob::class, 'uniqueLockOwner');
+        self::assertSame($knowsOwners ? $token : null, self::$server->command('GET', $newer));
+    }
+
     /** laravel#59567, laravel#60042: the queue gives the job to a second worker, and the first one goes on. */
     public function testARetryTakesOverAndTheFirstAttemptIsRefused(): void
     {

@@ -68,6 +68,7 @@ final class RedisLeaseExtension extends Extension
         }
     }
 
+    /** @param array<string, mixed> $config */
     private function addLockFactory(array $config, ContainerBuilder $container): void
     {
         $store = [
@@ -85,6 +86,7 @@ final class RedisLeaseExtension extends Extension
         $container->setParameter('redis_lease.lock', $config['lock']);
     }
 
+    /** @param array<string, mixed> $config */
     private function addCommands(array $config, ContainerBuilder $container): void
     {
         $client = $config['client'] === null ? null : new Reference($config['client']);
