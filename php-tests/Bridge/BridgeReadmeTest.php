@@ -27,7 +27,7 @@ final class BridgeReadmeTest extends ServerTestCase
         $this->directory = Janitor::directory('.project');
         mkdir($this->directory . '/vendor');
         $autoload = var_export(dirname(__DIR__, 2) . '/bridge/autoload.php', true);
-        file_put_contents($this->directory . '/vendor/autoload.php', "<?php\nnamespace { require $autoload; }\n");
+        file_put_contents($this->directory . '/vendor/autoload.php', "<?php require $autoload;");
     }
 
     public function testTheExampleOfFencedTableRunsVerbatim(): void
@@ -60,32 +60,6 @@ final class BridgeReadmeTest extends ServerTestCase
         self::assertGreaterThan(0, self::$server->command('PTTL', 'price:42'));
     }
 
-    public function testTheExampleOfAWorkerServesRequestsAndLeavesNoLockBehind(): void
-    {
-        file_put_contents($this->directory . '/vendor/autoload.php', <<<'PHP'
-            namespace App {
-                final class Kept { public static array $leases = []; }
-                function handle($leases): void
-                {
-                    Kept::$leases[] = $lease = $leases->create('order:42', 30.0);
-                    echo $lease->acquire() ? "Acquired.\n" : "Somebody else has it.\n";
-                }
-            }
-            namespace {
-                function frankenphp_handle_request(callable $handle): bool
-                {
-                    static $requests = 0;
-                    $handle();
-
-                    return ++$requests < 3;
-                }
-            }
-            PHP, FILE_APPEND);
-
-        self::assertSame(str_repeat("Acquired.\n", 3), $this->runExample($this->example('Workers')));
-        self::assertNull(self::stored('order:42'));
-    }
-
     public function testTheAclUserOfFencedKeyCanDoAllOfItAndNothingElse(): void
     {
         self::assertSame(1, preg_match('/^redis-cli ACL SETUSER (.*)$/m', self::readme(), $found));
@@ -114,7 +88,7 @@ final class BridgeReadmeTest extends ServerTestCase
         preg_match_all('/^## (\w+).*?(?=^## |\z)/ms', self::readme(), $sections);
         $examples = array_map(static fn (string $section): int => substr_count($section, "\n```php\n"), $sections[0]);
         // Those of a framework have tests beside its others.
-        $expected = ['Symfony' => 5, 'Laravel' => 3, 'Workers' => 1, 'FencedTable' => 1, 'FencedKey' => 1];
+        $expected = ['Symfony' => 5, 'Laravel' => 3, 'FencedTable' => 1, 'FencedKey' => 1];
         self::assertSame($expected, array_filter(array_combine($sections[1], $examples)));
     }
 
