@@ -15,6 +15,7 @@ use Illuminate\Support\Facades\Cache;
 use InvalidArgumentException;
 use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Tests\Bridge\CommandLines;
 use RedisLease\Tests\Bridge\Database\Needs;
 
 /** A booted application, which has found the package by itself. */
@@ -181,5 +182,11 @@ final class ApplicationTest extends LaravelTestCase
 
         $this->expectException(InvalidArgumentException::class);
         $run('lease:list', ['--store' => 'memory']);
+    }
+
+    public function testTheCommandLinesOfTheReadmeAreKnown(): void
+    {
+        $commands = $this->app()->make(Kernel::class)->all();
+        CommandLines::check('php artisan', static fn (string $name) => $commands[$name]);
     }
 }

@@ -7,6 +7,7 @@ namespace RedisLease\Tests\Bridge\Symfony;
 use Redis;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Tests\Bridge\CommandLines;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
 use Symfony\Bundle\FrameworkBundle\Console\Application as Console;
@@ -146,5 +147,11 @@ final class BundleTest extends SymfonyTestCase
         self::assertNull(self::stored('order:1'));
         self::assertSame(0, $run('lease:release', ['resource' => 'invoice:1', '--owner' => $other->token()])[0]);
         self::assertNull(self::stored('invoice:1'));
+    }
+
+    public function testTheCommandLinesOfTheReadmeAreKnown(): void
+    {
+        $console = new Console($this->boot([], []));
+        CommandLines::check('bin/console', static fn (string $name) => $console->find($name));
     }
 }
