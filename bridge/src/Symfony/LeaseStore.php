@@ -234,10 +234,10 @@ final class LeaseStore implements BlockingStoreInterface
     /** Remembers what became of the lease, and whether anything here shall give it back. */
     private function note(Key $key, DistributedLock $lease, ?float $unusedTtl): Grant
     {
-        [$isHeld, $token, $fence, $validity] = [$lease->isHeld(), $lease->token(), $lease->fence(), $lease->remaining()];
-        if ($isHeld && $this->releasesItself) {
+        [$token, $fence, $validity] = [$lease->token(), $lease->fence(), $lease->remaining()];
+        if ($validity > 0.0 && $this->releasesItself) {
             $this->held?->add($lease);
-        } elseif ($isHeld) {
+        } elseif ($validity > 0.0) {
             $lease->detach();
             $lease = null;
         }
