@@ -52,7 +52,6 @@ final class ShellExamplesTest extends ServerTestCase
 
     public function testWhatCanBeRunRuns(): void
     {
-        Needs::module('redis', 'php-redis');
         $held = $this->heldLock('order:42');
         $run = [];
         foreach (self::lines() as $where => [$line, $words]) {

@@ -91,6 +91,9 @@ final class StubsPackageTest extends TestCase
         sort($parameters['scanFiles']);
         sort($parameters['stubFiles']);
         self::assertSame(['scanFiles' => $files, 'stubFiles' => $files], $parameters);
+
+        [$config] = Markdown::page('stubs/README.md')->examples('yaml');
+        self::assertSame(['vendor/' . $package['name'] . '/extension.neon'], Yaml::parse($config)['includes']);
     }
 
     /** @return array<string, array{ReflectionMethod, string}> every method of the extension, and what its stub says */

@@ -22,13 +22,28 @@ final class TroubleshootingTest extends TestCase
             'src/net/fault.rs' => 'no connection within the connect time-out (',
             'src/net/connecting.rs' => '"the host name was being resolved"',
         ],
+        'the thread for automatic renewal cannot be started: …' => ['src/error.rs' => '"the thread for automatic renewal cannot be started: {0}"'],
+        'no random bytes from the system: …' => ['src/error.rs' => '"no random bytes from the system: {0}"'],
+        "TLS: the server's certificate cannot be trusted (…)" => ['src/net/tls.rs' => "\"the server's certificate cannot be trusted\""],
+        'TLS: the handshake failed (…)' => ['src/net/tls.rs' => '"the handshake failed"'],
         // Root may use every socket.
         'cannot connect: Permission denied (os error 13)' => ['src/net/fault.rs' => '"cannot connect: {0}"'],
+    ];
+
+    /** What stands within other messages, or reaches nobody. */
+    private const NOT_QUOTED = [
+        'the wait was interrupted', 'raising the fence', 'waiting for replicas', "asking for the cluster's slots",
+        'ending a wait', 'giving a reservation back', 'INFO has no uptime_in_seconds',
     ];
 
     public function testConnectionException(): void
     {
         $this->assertQuotes([...Network::unavailable(), ...Network::ofGroups(), ...Tls::messages()]);
+    }
+
+    public function testLeaseExceptionItself(): void
+    {
+        $this->assertQuotes([]);
     }
 
     public function testOutcomeUnknownException(): void
@@ -69,6 +84,27 @@ final class TroubleshootingTest extends TestCase
             }
         }
         self::assertSame('Permission denied', posix_strerror(13));
+    }
+
+    /** What can be said of a lease is on the page; of DSNs, only the usual mistakes are. */
+    public function testNoMessageOfTheSourceIsLeftOut(): void
+    {
+        $page = Markdown::page(self::PAGE)->text;
+        $left = [];
+        foreach (['src/error.rs', 'src/net/fault.rs', 'src/net/tls.rs', 'src/loss.rs', 'src/store/round.rs'] as $file) {
+            $source = explode('#[cfg(test)]', (string) file_get_contents(Markdown::root() . "/$file"))[0];
+            $source = preg_replace(['~^\s*//.*$~m', '~\\\\\n\s*~'], '', $source);
+            preg_match_all('/"((?:[^"\\\\]|\\\\.)*)"/', $source, $literals);
+            foreach ($literals[1] as $literal) {
+                foreach (preg_split('/\{[^}]*\}/', stripslashes($literal)) as $fixed) {
+                    $isSentence = substr_count(trim($fixed), ' ') > 1;
+                    if ($isSentence && !str_contains($page, trim($fixed)) && !in_array(trim($fixed), self::NOT_QUOTED, true)) {
+                        $left[] = "$file: $fixed";
+                    }
+                }
+            }
+        }
+        self::assertSame([], $left);
     }
 
     public function testEveryTableOfThePageHasATest(): void

@@ -33,6 +33,7 @@ final class Mistakes
             ...array_map(Told::by(...), $mistakes),
             self::outputOf('(new DistributedLock("a"))->acquire();', ['redis_lease.dsn' => '"redis://secret@a"']),
             self::outputOf('', ['redis_lease.ttl' => '0']),
+            self::outputOf('', ['redis_lease.metrics_prefixes' => '"' . implode(' ', range(1, 33)) . '"']),
         ];
     }
 
@@ -43,6 +44,7 @@ final class Mistakes
             self::outputOf('new DistributedLock("a");', extension: false),
             self::outputOf('serialize(new DistributedLock("a"));'),
             self::outputOf('clone new DistributedLock("a");'),
+            self::outputOf('RedisLease\\Metrics::snapshot();', ['redis_lease.metrics' => '0']),
             self::outputOf('$lock = new DistributedLock("a"); $lock->__construct("b");'),
         ];
     }

@@ -28,6 +28,7 @@ final class Network
             Told::by(static fn () => self::twice($hole->dsn())),
             self::full(),
             self::garbled(),
+            self::reset($server),
         ];
         $server->pause();
         array_push($said, Told::ofAcquire($server->tcpDsn()), Told::ofAcquire("rediss://127.0.0.1:{$server->port()}?ca=" . Tls::ca()));
@@ -55,6 +56,18 @@ final class Network
         return $said;
     }
 
+    private static function reset(RedisServer $server): string
+    {
+        $proxy = FaultProxy::start($server);
+        $connection = new Connection($proxy->dsn(), 0.2, 0.2);
+        $connection->ping();
+        $proxy->breakAfter('request', 1, 'reset', 'reject');
+        $said = Told::by(static fn () => Told::lock($connection)->acquire());
+        $proxy->stop();
+
+        return $said;
+    }
+
     /** Something that is not Redis answers. */
     private static function garbled(): string
     {
@@ -77,6 +90,7 @@ final class Network
             Told::ofAcquire($group->primary()->dsn(['wait_replicas' => '2'])),
             self::unconfirmed($group->primary(), $replica),
             self::demoted($group),
+            self::decidedWithout(),
         ];
         $ignorant->stop();
         $group->stop();
@@ -105,6 +119,25 @@ final class Network
         $primary->command('REPLICAOF', '127.0.0.1', 1);
 
         return Told::ofAcquire($group->dsn());
+    }
+
+    /** Two of three nodes refuse, and the third has not answered yet. */
+    private static function decidedWithout(): string
+    {
+        $servers = array_map(static fn () => RedisServer::start(), range(1, 3));
+        $nodes = new Connection(implode(' ', array_map(static fn (RedisServer $node) => $node->dsn(), $servers)), 0.5, 0.5);
+        $lock = Told::lock($nodes);
+        $lock->acquire();
+        $servers[0]->pause();
+        $servers[1]->command('REPLICAOF', '127.0.0.1', 1);
+        $servers[2]->command('REPLICAOF', '127.0.0.1', 1);
+        $said = Told::by($lock->release(...));
+        foreach ($servers as $server) {
+            $server->resume();
+            $server->stop();
+        }
+
+        return $said;
     }
 
     /** @return list<string> */

@@ -99,6 +99,8 @@ final class Refusals
             Told::ofAcquire("{$one->dsn()} {$one->tcpDsn()} $nobody"),
             Told::ofAcquire("{$one->dsn()}?restart_guard=3600 {$three->dsn()} $nobody"),
         ];
+        array_map(static fn (RedisServer $server) => $server->command('ACL', 'SETUSER', 'default', '-info'), $servers);
+        $said[] = Told::ofAcquire("{$one->dsn()}?restart_guard=3600 {$three->dsn()} $nobody");
         array_map(static fn (RedisServer $server) => $server->stop(), $servers);
 
         return $said;

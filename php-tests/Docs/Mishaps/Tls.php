@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Docs\Mishaps;
 
 use RedisLease\Tests\Support\Certificates;
+use RedisLease\Tests\Support\PhpProcess;
 use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\Worker;
 
@@ -30,12 +31,19 @@ final class Tls
         $said = [Told::ofAcquire("rediss://{$plain->hear()}?ca=$ca", 5.0)];
         $plain->say();
         $plain->finish();
+        $itself = self::authority()->selfSigned(self::HERE);
+        [$ours, $other] = [self::authority()->issue(''), $another->issue('')];
         $cases = [
             [$another->issue(self::HERE), 'no', "?ca=$ca", 'rediss'],
             [self::authority()->issue(self::HERE, begins: -9, ends: -2), 'no', "?ca=$ca", 'rediss'],
+            [self::authority()->issue(self::HERE, begins: 2, ends: 9), 'no', "?ca=$ca", 'rediss'],
+            [$itself, 'no', "?ca=$itself[0]", 'rediss'],
             [self::authority()->issue('DNS:elsewhere.test'), 'no', "?ca=$ca", 'rediss'],
             [self::authority()->issue(self::HERE), 'yes', "?ca=$ca", 'rediss'],
             [self::authority()->issue(self::HERE), 'no', '?ca=/no/such/file', 'rediss'],
+            [self::authority()->issue(self::HERE), 'no', '?ca=/dev/null', 'rediss'],
+            [self::authority()->issue(self::HERE), 'no', "?ca=$ca&cert=$ours[0]&key=$other[1]", 'rediss'],
+            [self::authority()->issue(self::HERE), 'yes', "?ca=$ca&cert=$other[0]&key=$other[1]", 'rediss'],
             [self::authority()->issue(self::HERE), 'no', '', 'redis'],
         ];
         foreach ($cases as [$certificate, $asksForOurs, $options, $scheme]) {
@@ -48,7 +56,20 @@ final class Tls
             $server->stop();
         }
 
-        return $said;
+        return [...$said, self::ofASystemWithoutAuthorities()];
+    }
+
+    private static function ofASystemWithoutAuthorities(): string
+    {
+        $plain = RedisServer::start(tcp: true);
+        $code = "(new DistributedLock('a', connection: new RedisLease\\Connection('rediss://127.0.0.1:{$plain->port()}')))->acquire();";
+        $process = PhpProcess::startProgram([
+            'env', 'SSL_CERT_FILE=/dev/null', 'SSL_CERT_DIR=/no/such/directory', ...PhpProcess::interpreter(), '-r', $code,
+        ]);
+        $process->wait();
+        $plain->stop();
+
+        return $process->errors();
     }
 
     /** The file of the CA. */
