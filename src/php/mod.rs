@@ -12,6 +12,7 @@ mod interrupts;
 mod lifecycle;
 mod lock;
 mod metrics;
+mod sapi;
 
 use ext_php_rs::prelude::*;
 
