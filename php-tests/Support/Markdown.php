@@ -144,13 +144,13 @@ final class Markdown
     /** @return list<string> what stands between backticks outside of code blocks */
     public function inlineCode(): array
     {
-        preg_match_all('/`([^`\n]+)`/', preg_replace('/^```.*?^```$/ms', '', $this->text), $found);
+        preg_match_all('/`([^`]+)`/', preg_replace('/^```.*?^```$/ms', '', $this->text), $found);
 
-        return array_map(static fn (string $code) => str_replace('\\|', '|', $code), $found[1]);
+        return array_map(static fn (string $code) => str_replace(['\\|', "\n"], ['|', ' '], $code), $found[1]);
     }
 
     private function withoutCode(): string
     {
-        return preg_replace(['/^```.*?^```$/ms', '/`[^`\n]+`/'], '', $this->text);
+        return preg_replace(['/^```.*?^```$/ms', '/`[^`]+`/'], '', $this->text);
     }
 }
