@@ -16,6 +16,10 @@ final class Contest
     public const SYMFONY = 'Symfony Lock';
     public const SYMFONY_KEPT = 'Symfony Lock, one object';
     public const LARAVEL = 'Laravel cache lock';
+    public const SYMFONY_ON_LEASES = 'Symfony Lock on leases';
+    public const LARAVEL_ON_LEASES = 'Laravel cache lock on leases';
+    /** The frameworks' locks with this project underneath; they have a part of their own. */
+    public const ON_LEASES = [self::SYMFONY_ON_LEASES, self::LARAVEL_ON_LEASES];
 
     /** @var array<string, class-string<Peer>> */
     public const PEERS = [
@@ -28,6 +32,8 @@ final class Contest
         self::OURS => Peer\Ours::class,
         self::SLEEPING => Peer\Ours::class,
         self::ANEW => Peer\OursAnew::class,
+        self::SYMFONY_ON_LEASES => Peer\SymfonyOnLeases::class,
+        self::LARAVEL_ON_LEASES => Peer\LaravelOnLeases::class,
     ];
 
     public readonly RedisServer $server;
@@ -108,5 +114,33 @@ final class Contest
         }
 
         return $crowds;
+    }
+
+    /**
+     * Uncontended cycles of all of them, in interleaved rounds.
+     *
+     * @param array<string, Process> $processes
+     * @param array{int, int}|null $cores for the server and for the clients; null: where the scheduler puts them
+     */
+    public function cycles(array $processes, ?array $cores): Rounds
+    {
+        foreach ($cores === null ? [] : $processes as $process) {
+            // Not before its first cycle: who finds itself on one processor from the start does not spin at all.
+            $process->tell('cycles 1');
+            $process->line();
+            Machine::pin($process->pid, $cores[1]);
+        }
+        $cores === null || Machine::pin($this->server->pid(), $cores[0]);
+        try {
+            return new Rounds(
+                $this->server,
+                $processes,
+                $this->rounds(25, 9),
+                $this->rounds(300, 100),
+                watchesOthers: !$this->isQuick,
+            );
+        } finally {
+            $cores === null || Machine::pin($this->server->pid(), null);
+        }
     }
 }
