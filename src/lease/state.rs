@@ -273,6 +273,10 @@ impl State {
             metrics::observe(Histogram::Hold, held);
             metrics::observe_share(Histogram::ValidityLeft, left, self.span);
             self.prefix.spend(PerPrefix::Hold, held);
+            if left.is_zero() {
+                // Its key may be there for a moment yet; nobody could rely on it any more.
+                self.note(Some(Loss::Expired));
+            }
         }
         self.is_release_owed = true;
         let memory = match left {
@@ -294,9 +298,11 @@ impl State {
         self.loss = before;
         if let Released::Lost(found) = released {
             self.note(Loss::found(found, valid_until));
-            self.is_loss_counted = is_counted || valid_until.is_none();
-            self.count_loss();
         }
+        // What was never held here is not lost here.
+        let is_lost = before.is_some() || (released != Released::Ours && valid_until.is_some());
+        self.is_loss_counted = is_counted || !is_lost;
+        self.count_loss();
     }
 
     /// Nothing is held or owed.

@@ -53,6 +53,8 @@ final class Metrics
      * }
      *
      * @throws \Error when counting is turned off
+     *
+     * @phpstan-impure
      */
     public static function snapshot(): array
     {
@@ -62,7 +64,11 @@ final class Metrics
      * The numbers as Prometheus reads them: text exposition format 0.0.4, to be served as
      * `text/plain; version=0.0.4; charset=utf-8`.
      *
+     * @return non-empty-string
+     *
      * @throws \Error when counting is turned off
+     *
+     * @phpstan-impure
      */
     public static function prometheus(): string
     {
