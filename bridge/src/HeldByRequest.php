@@ -9,8 +9,9 @@ use RedisLease\LeaseException;
 use WeakMap;
 
 /**
- * What a request holds, in a worker that serves one after the other: Octane, FrankenPHP, RoadRunner, Swoole. PHP ends no
- * request there, so the extension cannot give back what one of them left behind, in a service or a static property.
+ * What a request holds, or a job, in a worker that serves one after the other: Octane, RoadRunner, Swoole, a worker of a
+ * queue. PHP ends no request there, so the extension cannot give back what one of them left behind, in a service or a
+ * static property.
  *
  *     $held = new HeldByRequest();
  *     $leases = new LeaseFactory(held: $held);

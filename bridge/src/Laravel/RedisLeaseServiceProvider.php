@@ -5,6 +5,10 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel;
 
 use Illuminate\Cache\CacheManager;
+use Illuminate\Queue\Events\JobExceptionOccurred;
+use Illuminate\Queue\Events\JobProcessed;
+use Illuminate\Queue\Events\JobProcessing;
+use Illuminate\Queue\Jobs\SyncJob;
 use Illuminate\Support\ServiceProvider;
 use RedisLease\Bridge\Laravel\Command\ListCommand;
 use RedisLease\Bridge\Laravel\Command\ReleaseCommand;
@@ -14,8 +18,8 @@ use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 
 /**
- * Adds the cache driver redis_lease, LeaseFactory for native leases, and the artisan commands; under Octane, the end of
- * what a request holds.
+ * Adds the cache driver redis_lease, LeaseFactory for native leases, and the artisan commands; under Octane and in
+ * workers of queues, the end of what a request or a job holds.
  */
 final class RedisLeaseServiceProvider extends ServiceProvider
 {
@@ -25,6 +29,7 @@ final class RedisLeaseServiceProvider extends ServiceProvider
         'end' => ['RequestTerminated', 'TaskTerminated', 'TickTerminated', 'WorkerErrorOccurred'],
         'stop' => ['WorkerStopping'],
     ];
+    private const QUEUE = ['begin' => [JobProcessing::class], 'end' => [JobProcessed::class, JobExceptionOccurred::class]];
 
     public function register(): void
     {
@@ -48,11 +53,17 @@ final class RedisLeaseServiceProvider extends ServiceProvider
 
     public function boot(): void
     {
-        $held = $this->app->make(HeldByRequest::class);
+        [$held, $dispatcher] = [$this->app->make(HeldByRequest::class), $this->app->make('events')];
         foreach (self::OCTANE as $method => $events) {
             foreach ($events as $event) {
-                $this->app->make('events')->listen("Laravel\\Octane\\Events\\$event", static fn () => $held->$method());
+                $dispatcher->listen("Laravel\\Octane\\Events\\$event", static fn () => $held->$method());
             }
+        }
+        foreach (self::QUEUE as $method => $events) {
+            // A job of the sync queue is a part of the request, or the job, that dispatched it.
+            $dispatcher->listen($events, static function (object $event) use ($held, $method): void {
+                $event->job instanceof SyncJob || $held->$method();
+            });
         }
         if ($this->app->runningInConsole()) {
             $this->commands([ListCommand::class, ShowCommand::class, ReleaseCommand::class, TopCommand::class]);

@@ -6,10 +6,9 @@ namespace RedisLease\Bridge\Symfony;
 
 use RedisLease\Bridge\HeldByRequest;
 use Symfony\Component\HttpKernel\Event\RequestEvent;
-use Symfony\Component\HttpKernel\Event\TerminateEvent;
 
 /**
- * Tells HeldByRequest of the kernel's requests: a worker that serves many ends each of them by kernel.terminate only.
+ * Tells HeldByRequest that the kernel begins with a request.
  *
  * @internal
  */
@@ -24,10 +23,5 @@ final class RequestListener
         if ($event->isMainRequest()) {
             $this->held->begin();
         }
-    }
-
-    public function end(TerminateEvent $event): void
-    {
-        $this->held->end();
     }
 }

@@ -98,6 +98,38 @@ final class QueueTest extends LaravelTestCase
         self::assertSame(2, $this->queued());
     }
 
+    public function testWhatAJobLeftBehindInTheWorkerIsGivenBackAtItsEnd(): void
+    {
+        LeavingJob::dispatch('done')->onConnection('database');
+        LeavingJob::dispatch('failed', true)->onConnection('database');
+        $worker = self::laravelWorker(<<<'PHP'
+            require $args['jobs'];
+            use Illuminate\Contracts\Console\Kernel;
+            use RedisLease\Bridge\LeaseFactory;
+            $own = $app->make(LeaseFactory::class)->create('of the worker', 60.0);
+            $own->acquire();
+            for ($job = 1; $job <= 2; $job++) {
+                $app->make(Kernel::class)->call('queue:work', ['connection' => 'database', '--once' => true, '--sleep' => 0]);
+            }
+            $kept = RedisLease\Tests\Bridge\Laravel\LeavingJob::$kept;
+            say([count($kept), array_map(fn ($lease) => $lease->isHeld(), [$own, ...$kept])]);
+            hear();
+            PHP, ['jobs' => __DIR__ . '/jobs.php', 'database' => $this->database]);
+
+        self::assertSame([2, [true, false, false]], $worker->hear());
+        self::assertSame(['lock:of the worker'], self::locks());
+        $worker->say();
+        $worker->finish();
+    }
+
+    public function testAJobOfTheSyncQueueIsAPartOfWhatSentIt(): void
+    {
+        LeavingJob::dispatch('order:1');
+
+        self::assertTrue(end(LeavingJob::$kept)->isHeld());
+        LeavingJob::$kept = [];
+    }
+
     /** laravel#59567: the lock of a unique job ends before the job does, and a newer job has the next one. */
     public function testAUniqueJobThatEndsLateReleasesByItsOwnerWhereLaravelKnowsIt(): void
     {

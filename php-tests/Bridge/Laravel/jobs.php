@@ -16,7 +16,9 @@ use Illuminate\Queue\InteractsWithQueue;
 use Illuminate\Support\Facades\Cache;
 use Illuminate\Support\Facades\DB;
 use RedisLease\Bridge\FencedTable;
+use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\StaleFenceException;
+use RuntimeException;
 
 final class UniqueJob implements ShouldQueue, ShouldBeUnique
 {
@@ -60,6 +62,29 @@ final class FencedJob implements ShouldQueue
             say(['has written', $lock->release()]);
         } catch (StaleFenceException $late) {
             say(['is refused', $lock->release()]);
+        }
+    }
+}
+
+/** Leaves a lease behind in a static property. */
+final class LeavingJob implements ShouldQueue
+{
+    use Dispatchable;
+    use InteractsWithQueue;
+    use Queueable;
+
+    /** @var list<\DistributedLock> */
+    public static array $kept = [];
+
+    public function __construct(private readonly string $name, private readonly bool $fails = false)
+    {
+    }
+
+    public function handle(LeaseFactory $leases): void
+    {
+        self::$kept[] = $lease = $leases->create($this->name, 60.0);
+        if (!$lease->acquire() || $this->fails) {
+            throw new RuntimeException('boom');
         }
     }
 }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Symfony;
 
 use DistributedLock;
+use ReflectionClass;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
@@ -93,6 +94,31 @@ final class RequestEndTest extends SymfonyTestCase
         $this->serve(static fn () => null);
 
         self::assertNull(self::stored('lock'));
+        $this->kept = [];
+    }
+
+    public function testWhatAMessageLeftBehindInTheWorkerOfAQueueIsGivenBackAtItsEnd(): void
+    {
+        foreach (['Received', 'Handled', 'Failed'] as $what) {
+            class_exists("Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event")
+                || eval("namespace Symfony\\Component\\Messenger\\Event; final class WorkerMessage{$what}Event {}");
+        }
+        $this->boot();
+        $tell = function (string $what): void {
+            $class = new ReflectionClass("Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event");
+            $this->kernel->getContainer()->get('event_dispatcher')->dispatch($class->newInstanceWithoutConstructor());
+        };
+        $this->takeNative('of the worker');
+        foreach (['Handled', 'Failed'] as $end) {
+            $tell('Received');
+            $this->take('lock');
+            $this->takeNative('native');
+            $tell($end);
+
+            self::assertNull(self::stored('lock'), $end);
+            self::assertNull(self::stored('native'), $end);
+            self::assertTrue($this->kept['of the worker']->isHeld());
+        }
         $this->kept = [];
     }
 }

@@ -46,16 +46,7 @@ final class RedisLeaseExtension extends Extension
         $container->setDefinition('redis_lease.connection', $connection);
         $container->setAlias(Connection::class, 'redis_lease.connection');
 
-        $container->setDefinition('redis_lease.held', new Definition(HeldByRequest::class));
-        $container->setAlias(HeldByRequest::class, 'redis_lease.held');
-        if (class_exists(KernelEvents::class)) {
-            // The first and the last to know.
-            $listener = (new Definition(RequestListener::class, [new Reference('redis_lease.held')]))
-                ->addTag('kernel.event_listener', ['event' => KernelEvents::REQUEST, 'method' => 'begin', 'priority' => 4096])
-                ->addTag('kernel.event_listener', ['event' => KernelEvents::TERMINATE, 'method' => 'end', 'priority' => -4096]);
-            $container->setDefinition('redis_lease.request_listener', $listener);
-        }
-
+        $this->addHeld($container);
         $leases = [new Reference('redis_lease.connection'), $config['ttl'], new Reference('redis_lease.held')];
         $container->setDefinition('redis_lease.factory', new Definition(LeaseFactory::class, $leases))->setPublic(true);
         $container->setAlias(LeaseFactory::class, 'redis_lease.factory');
@@ -65,6 +56,27 @@ final class RedisLeaseExtension extends Extension
         }
         if (class_exists(Command::class)) {
             $this->addCommands($config, $container);
+        }
+    }
+
+    /** What a request holds, or a message, and the events by which a worker that serves many tells of them. */
+    private function addHeld(ContainerBuilder $container): void
+    {
+        $held = new Definition(HeldByRequest::class);
+        $container->setDefinition('redis_lease.held', $held);
+        $container->setAlias(HeldByRequest::class, 'redis_lease.held');
+        $hears = static fn (Definition $listener, string $event, string $method, int $priority): Definition
+            => $listener->addTag('kernel.event_listener', compact('event', 'method', 'priority'));
+
+        // The first and the last to know.
+        foreach (['Received' => 'begin', 'Handled' => 'end', 'Failed' => 'end'] as $what => $method) {
+            $event = "Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event";
+            $hears($held, $event, $method, $method === 'begin' ? 4096 : -4096);
+        }
+        if (class_exists(KernelEvents::class)) {
+            $hears($held, KernelEvents::TERMINATE, 'end', -4096);
+            $listener = new Definition(RequestListener::class, [new Reference('redis_lease.held')]);
+            $container->setDefinition('redis_lease.request_listener', $hears($listener, KernelEvents::REQUEST, 'begin', 4096));
         }
     }
 
