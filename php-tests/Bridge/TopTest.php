@@ -16,6 +16,7 @@ use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
 use RedisLease\Tests\Support\ServerTestCase;
 use RedisLease\Tests\Support\Waiter;
+use RedisLease\Tests\Support\WebServer;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -156,6 +157,23 @@ final class TopTest extends ServerTestCase
         file_put_contents($page, Metrics::prometheus());
         foreach ($tops as $top) {
             self::assertMatchesRegularExpression('~acquisitions/s: acquired \d~', $top->look(20));
+        }
+    }
+
+    public function testTheRatesOfAWebServersWorkersComeFromItsPage(): void
+    {
+        $code = '$lock = new DistributedLock("order:1"); $lock->acquire() && $lock->release(); putenv("METRICS_TOKEN=secret");';
+        $page = var_export(dirname(__DIR__, 2) . '/examples/metrics.php', true);
+        $web = WebServer::start("$code require $page;", ['redis_lease.dsn' => self::$server->dsn()]);
+        $top = $this->top(metrics: "http://127.0.0.1:{$web->port}/");
+        self::assertStringContainsString('cannot be read', $top->look(20), 'it takes the token');
+        putenv('METRICS_TOKEN=secret');
+        try {
+            $top->look(20);
+            self::assertMatchesRegularExpression('~acquisitions/s: acquired \d~', $top->look(20));
+        } finally {
+            putenv('METRICS_TOKEN');
+            $web->stop();
         }
     }
 

@@ -7,7 +7,7 @@ namespace RedisLease\Tests\Support;
 /** PHP's built-in web server: one process that serves one request after another, as an FPM worker does. */
 final class WebServer
 {
-    private function __construct(private readonly PhpProcess $process, private readonly int $port)
+    private function __construct(private readonly PhpProcess $process, public readonly int $port)
     {
     }
 

@@ -23,7 +23,10 @@ final class Outcomes
     private ?array $before = null;
     private float $since = 0.0;
 
-    /** @param string|null $page a URL or file with Prometheus's text; null takes this process's own counters */
+    /**
+     * @param string|null $page a URL or file with Prometheus's text; null takes this process's own counters. The
+     *     environment variable METRICS_TOKEN is sent along.
+     */
     public function __construct(private readonly ?string $page)
     {
     }
@@ -83,7 +86,12 @@ final class Outcomes
     /** @return array<string, array<string, float>>|null */
     private static function read(string $page): ?array
     {
-        $context = stream_context_create(['http' => ['timeout' => 2.0]]);
+        $http = ['timeout' => 2.0];
+        // As examples/metrics.php demands it; a redirection must not carry it elsewhere.
+        if (is_string($token = getenv('METRICS_TOKEN'))) {
+            $http += ['header' => "Authorization: Bearer $token", 'follow_location' => 0];
+        }
+        $context = stream_context_create(['http' => $http]);
         $text = @file_get_contents($page, false, $context);
         if ($text === false || !str_contains($text, 'redis_lease_')) {
             return null;
