@@ -11,6 +11,7 @@ final class Contest
 {
     public const OURS = 'redis_lease';
     public const SLEEPING = 'redis_lease, spin=0';
+    public const UNCOUNTED = 'redis_lease, metrics=0';
     public const ANEW = 'redis_lease, new object each';
     public const RAW = 'phpredis by hand';
     public const SYMFONY = 'Symfony Lock';
@@ -18,8 +19,8 @@ final class Contest
     public const LARAVEL = 'Laravel cache lock';
     public const SYMFONY_ON_LEASES = 'Symfony Lock on leases';
     public const LARAVEL_ON_LEASES = 'Laravel cache lock on leases';
-    /** The frameworks' locks with this project underneath; they have a part of their own. */
-    public const ON_LEASES = [self::SYMFONY_ON_LEASES, self::LARAVEL_ON_LEASES];
+    /** The frameworks' locks with this project underneath, and ours without counting: they have parts of their own. */
+    public const APART = [self::SYMFONY_ON_LEASES, self::LARAVEL_ON_LEASES, self::UNCOUNTED];
 
     /** @var array<string, class-string<Peer>> */
     public const PEERS = [
@@ -31,6 +32,7 @@ final class Contest
         'php-lock' => Peer\PhpLock::class,
         self::OURS => Peer\Ours::class,
         self::SLEEPING => Peer\Ours::class,
+        self::UNCOUNTED => Peer\Ours::class,
         self::ANEW => Peer\OursAnew::class,
         self::SYMFONY_ON_LEASES => Peer\SymfonyOnLeases::class,
         self::LARAVEL_ON_LEASES => Peer\LaravelOnLeases::class,
@@ -71,7 +73,7 @@ final class Contest
     public function worker(string $title, Address $address, ?string $name = null): ?Process
     {
         $peer = self::PEERS[$title];
-        $ini = $title === self::SLEEPING ? ['redis_lease.spin' => '0'] : [];
+        $ini = [self::SLEEPING => ['redis_lease.spin' => '0'], self::UNCOUNTED => ['redis_lease.metrics' => '0']][$title] ?? [];
 
         return $peer::isThere() ? Process::worker($peer, $address, $name ?? $this->name(), $ini) : null;
     }
@@ -121,8 +123,9 @@ final class Contest
      *
      * @param array<string, Process> $processes
      * @param array{int, int}|null $cores for the server and for the clients; null: where the scheduler puts them
+     * @param int $times so many times the usual rounds
      */
-    public function cycles(array $processes, ?array $cores): Rounds
+    public function cycles(array $processes, ?array $cores, int $times = 1): Rounds
     {
         foreach ($cores === null ? [] : $processes as $process) {
             // Not before its first cycle: who finds itself on one processor from the start does not spin at all.
@@ -135,7 +138,7 @@ final class Contest
             return new Rounds(
                 $this->server,
                 $processes,
-                $this->rounds(25, 9),
+                $this->rounds(25, 9) * $times,
                 $this->rounds(300, 100),
                 watchesOthers: !$this->isQuick,
             );

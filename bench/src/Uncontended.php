@@ -27,7 +27,7 @@ final class Uncontended
         $cores = Machine::twoCores();
         $where = $cores === null ? 'on the only core' : 'server and client on a core each';
 
-        $rounds = $this->measure($contest->tcp, array_diff(array_keys(Contest::PEERS), Contest::ON_LEASES), $cores);
+        $rounds = $this->measure($contest->tcp, array_diff(array_keys(Contest::PEERS), Contest::APART), $cores);
         $this->show("Uncontended acquire + release, TCP loopback, $where", $rounds);
         $placed = $this->measure($contest->tcp, $some, null);
         $this->show('The same, where the scheduler puts them', $placed, self::PLACEMENT);
