@@ -11,8 +11,8 @@ use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Connection;
 use RedisLease\ConnectionException;
 use RedisLease\ServerException;
+use RedisLease\Tests\Bridge\Together;
 use RedisLease\Tests\Support\FaultProxy;
-use RedisLease\Tests\Support\Janitor;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\RedisServer;
 use RuntimeException;
@@ -295,24 +295,6 @@ final class LeaseLockTest extends LaravelTestCase
 
     public function testManyWorkersThatWaitForOneLockDoNotLoseACount(): void
     {
-        $file = Janitor::path('.count');
-        file_put_contents($file, '0');
-        $workers = [];
-        for ($number = 1; $number <= 6; $number++) {
-            $workers[] = self::laravelWorker(<<<'PHP'
-                for ($time = 1; $time <= 20; $time++) {
-                    $lock = Cache::lock('count', 60);
-                    $lock->block(60);
-                    $count = (int) file_get_contents($args['file']);
-                    usleep(random_int(0, 500));
-                    file_put_contents($args['file'], (string) ($count + 1));
-                    $lock->release();
-                }
-                PHP, ['file' => $file]);
-        }
-        foreach ($workers as $worker) {
-            $worker->finish(60.0);
-        }
-        self::assertSame('120', file_get_contents($file));
+        Together::count(self::laravelWorker(...), '$lock = Cache::lock("count", 60); $lock->block(60);');
     }
 }

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Symfony;
 
 use RedisLease\Bridge\Symfony\LockFactory;
-use RedisLease\Tests\Support\Janitor;
+use RedisLease\Tests\Bridge\Together;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\MonitorLine;
 use Symfony\Component\Lock\Exception\InvalidTtlException;
@@ -210,24 +210,6 @@ final class LockFactoryTest extends SymfonyTestCase
 
     public function testManyWorkersThatWaitForOneLockDoNotLoseACount(): void
     {
-        $file = Janitor::path('.count');
-        file_put_contents($file, '0');
-        $workers = [];
-        for ($number = 1; $number <= 6; $number++) {
-            $workers[] = self::symfonyWorker(<<<'PHP'
-                for ($time = 1; $time <= 20; $time++) {
-                    $lock = $factory->createLock('count', 60.0);
-                    $lock->acquire(true);
-                    $count = (int) file_get_contents($args['file']);
-                    usleep(random_int(0, 500));
-                    file_put_contents($args['file'], (string) ($count + 1));
-                    $lock->release();
-                }
-                PHP, ['file' => $file]);
-        }
-        foreach ($workers as $worker) {
-            $worker->finish(60.0);
-        }
-        self::assertSame('120', file_get_contents($file));
+        Together::count(self::symfonyWorker(...), '$lock = $factory->createLock("count", 60.0); $lock->acquire(true);');
     }
 }
