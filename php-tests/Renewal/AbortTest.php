@@ -43,7 +43,7 @@ final class AbortTest extends RenewalTestCase
             PHP . <<<'PHP'
 
             while (($place = hear()) !== null) {
-                $lock = $new('order:1', 0.15, true);
+                $lock = $new('order:1', 0.45, true);
                 $lock->acquire();
                 $finally = $inner = false;
                 say('held');
@@ -82,8 +82,9 @@ final class AbortTest extends RenewalTestCase
             $worker = self::renewing(<<<PHP
                 \$lock = \$new('order:1', 0.5, true);
                 \$lock->acquire();
-                say('held');
+                \$delay(true);
                 try {
+                    say('held');
                     $work
                 } catch (LeaseLostException \$lost) {
                     \$at = \$now();
@@ -125,8 +126,9 @@ final class AbortTest extends RenewalTestCase
             mt_srand(1);
             for ($i = 0; $i < 60; $i++) {
                 $lock = $new("order:$i", 0.03, true);
-                $lock->acquire();
                 try {
+                    // On a busy machine the answer may come too late already.
+                    $lock->acquire();
                     $stream = stream_socket_client($args['socket']);
                     fwrite($stream, "DEL lock:order:$i\r\n");
                     fgets($stream);
@@ -187,6 +189,7 @@ final class AbortTest extends RenewalTestCase
             $lock = $new('order:1', 0.3, true);
             $lock->acquire();
             $waiting = new DistributedLock('order:2', 30.0, connection: $connection);
+            $delay(true);
             say('held');
             try {
                 $waiting->acquire(20.0);
@@ -222,8 +225,8 @@ final class AbortTest extends RenewalTestCase
                 $locks[] = $lock = $new($name, 0.5, true);
                 $lock->acquire();
             }
-            say('held');
             try {
+                say('held');
                 while (true);
             } catch (LeaseLostException $lost) {
                 for ($names = []; $lost !== null; $lost = $lost->getPrevious()) {

@@ -29,8 +29,11 @@ final class OutageTest extends RenewalTestCase
                 if (!$lock->isHeld() && !($args['abort'] ?? false)) {
                     break;
                 }
-                if ($i % 100 === 0 && fgets(STDIN) !== false) {
-                    break;
+                if ($i % 100 === 0) {
+                    $delay(true);
+                    if (fgets(STDIN) !== false) {
+                        break;
+                    }
                 }
             }
         } catch (LeaseLostException $lost) {
