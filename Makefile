@@ -12,7 +12,7 @@ build: ## the extension, target/release/libredis_lease.so
 	@tools/setup build
 	@tools/build
 
-demo: ## one item, 50 buyers: without a lock, then with it; then a worker that writes too late
+demo: ## one item, 50 buyers: without a lock, then with it; then a late writer; then a lease in a job
 	@tools/setup demo
 	@tools/build
 	@tools/demo
@@ -48,7 +48,7 @@ package: ## archives for PIE and a .deb, in target/package; CHECK=1 builds them 
 test-install: ## every way to install it, on fresh Debians in chroots, as root
 	@tools/test-install
 
-bench: ## the comparison with other locks, under six minutes; QUICK=1 for a look of one
+bench: ## the comparison with other locks, about six minutes; QUICK=1 for a look of one
 	@tools/setup bench
 	@tools/build
 	@tools/bench

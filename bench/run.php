@@ -10,7 +10,7 @@
 
 declare(strict_types=1);
 
-use RedisLease\Bench\{Contended, Contest, Far, HandOff, Instructions, Loaded, Machine, Mishaps, Quorum, Uncontended};
+use RedisLease\Bench\{Contended, Contest, Counting, Far, Frameworks, HandOff, Instructions, Loaded, Machine, Mishaps, Quorum, Uncontended};
 
 require __DIR__ . '/autoload.php';
 
@@ -34,6 +34,8 @@ $all = [
     'far' => Far::class,
     'mishaps' => Mishaps::class,
     'quorum' => Quorum::class,
+    'frameworks' => Frameworks::class,
+    'counting' => Counting::class,
 ];
 foreach ($parts === [] ? array_keys($all) : $parts as $part) {
     (new $all[$part]($contest))->run();

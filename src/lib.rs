@@ -8,6 +8,7 @@ pub mod error;
 pub mod host;
 pub mod lease;
 mod loss;
+pub mod metrics;
 pub mod net;
 mod process;
 pub mod renewal;

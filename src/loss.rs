@@ -1,6 +1,10 @@
 //! How a lease can end without its owner's doing.
 
-use crate::{clock::Moment, store};
+use crate::{
+    clock::Moment,
+    metrics::{self, Counter, PerPrefix, Prefix},
+    store,
+};
 use std::fmt;
 
 /// Why a lease is lost.
@@ -32,6 +36,19 @@ impl Loss {
     /// The same, of a lease whose renewal was under way and not answered when its validity ended.
     pub fn unanswered(self) -> Self {
         if self == Self::Expired { Self::Unreachable } else { self }
+    }
+
+    /// Counts a lease that was lost, in this way if that is known.
+    pub fn count(loss: Option<Self>, prefix: Prefix) {
+        prefix.count(PerPrefix::Losses);
+        metrics::count(match loss {
+            Some(Self::Expired) => Counter::Expired,
+            Some(Self::Deleted) => Counter::Deleted,
+            Some(Self::Taken) => Counter::Taken,
+            Some(Self::Unreachable) => Counter::Unreachable,
+            Some(Self::MaxHold) => Counter::MaxHold,
+            None => Counter::LostUntold,
+        });
     }
 
     /// The word for it in PHP.

@@ -32,7 +32,7 @@ final class DistributedLock
     /**
      * Prepares a lock. Nothing is sent, and no connection is opened, before the first acquire().
      *
-     * @param string $resource the name of what is protected: any bytes, not empty, at most 64 KiB.
+     * @param non-empty-string $resource the name of what is protected: any bytes, not empty, at most 64 KiB.
      *     The key in Redis is the connection's prefix followed by this name.
      * @param float|null $ttl seconds until the lease ends by itself, 0.01 to 31536000 (one year).
      *     Null takes the ini setting redis_lease.ttl. Choose it well above the longest time the work should take.
@@ -45,8 +45,8 @@ final class DistributedLock
      *     asynchronous signal handler would: in loops, generators, fibers and synchronized(), once. A call
      *     into C (sleep(), a query) ends first; a wait in acquire() ends at once. Needs $autoRenew.
      *
-     * @throws ValueError when $resource is empty or too long, $ttl is out of range, NAN or INF, or $abortOnLoss is
-     *     true and $autoRenew is not
+     * @throws ValueError when $resource is empty or too long, $ttl is out of range, NAN or INF, $abortOnLoss is
+     *     true and $autoRenew is not, or the setting redis_lease.dsn is needed and cannot be used
      */
     public function __construct(
         string $resource,
@@ -63,12 +63,12 @@ final class DistributedLock
      *
      * The new object is not held, and has no fence, until Redis has answered a renew() or acquire() of it.
      *
-     * @param string $resource as in the constructor
-     * @param string $token the token that owns the lock: 1 to 255 bytes that do not begin with "reserved:"
+     * @param non-empty-string $resource as in the constructor
+     * @param non-empty-string $token the token that owns the lock: 1 to 255 bytes that do not begin with "reserved:"
      * @param float|null $ttl as in the constructor
      * @param RedisLease\Connection|null $connection as in the constructor
      *
-     * @throws ValueError when an argument is out of range
+     * @throws ValueError when an argument is out of range, or the setting redis_lease.dsn is needed and cannot be used
      */
     public static function restore(
         string $resource,
@@ -100,6 +100,8 @@ final class DistributedLock
      * @throws RedisLease\LeaseLostException when the lease was granted so late that it could not be relied on
      *     any more; it was given back
      * @throws RedisLease\LeaseException when the thread for automatic renewal could not be started
+     *
+     * @phpstan-impure
      */
     public function acquire(float $wait = 0.0): bool
     {
@@ -118,6 +120,8 @@ final class DistributedLock
      * @throws RedisLease\ConnectionException when Redis could not be reached. The validity stays as last confirmed.
      * @throws RedisLease\OutcomeUnknownException when no answer came. The validity stays as last confirmed.
      * @throws RedisLease\ServerException when Redis refused. The validity stays as last confirmed.
+     *
+     * @phpstan-impure
      */
     public function renew(?float $ttl = null): bool
     {
@@ -134,6 +138,8 @@ final class DistributedLock
      * @throws RedisLease\ConnectionException when Redis could not be reached
      * @throws RedisLease\OutcomeUnknownException when no answer came
      * @throws RedisLease\ServerException when Redis refused
+     *
+     * @phpstan-impure
      */
     public function release(): bool
     {
@@ -168,6 +174,10 @@ final class DistributedLock
 
     /**
      * Whether the lease can be relied on now. Answered from the validity, without asking Redis.
+     *
+     * @return bool false too when this object never held the lock
+     *
+     * @phpstan-impure
      */
     public function isHeld(): bool
     {
@@ -176,6 +186,10 @@ final class DistributedLock
     /**
      * Seconds of validity left: the TTL, less the time since the last confirmed request was sent, less 1 % and
      * 2 ms for clock drift. 0.0 when not held. Answered without asking Redis.
+     *
+     * @return float 0.0 or more
+     *
+     * @phpstan-impure
      */
     public function remaining(): float
     {
@@ -185,10 +199,13 @@ final class DistributedLock
      * How the latest lease of this object was lost, as far as it is known here. Does not ask Redis: what release()
      * and renew() answered, and what the automatic renewal found.
      *
-     * @return string|null null: it was not lost, or nobody knows. 'expired': its validity ended before it was
-     *     extended. 'deleted': the key was gone before it can have expired. 'taken': another owner has the lock.
-     *     'unreachable': the automatic renewal could not reach Redis, or was refused, until the validity ended.
-     *     'max_hold': it was held for redis_lease.max_hold and then not renewed any more.
+     * @return 'expired'|'deleted'|'taken'|'unreachable'|'max_hold'|null null: it was not lost, or nobody knows.
+     *     'expired': its validity ended before it was extended. 'deleted': the key was gone before it can have expired.
+     *     'taken': another owner has the lock. 'unreachable': the automatic renewal could not reach Redis, or was
+     *     refused, until the validity ended. 'max_hold': it was held for redis_lease.max_hold and then not renewed any
+     *     more.
+     *
+     * @phpstan-impure
      */
     public function loss(): ?string
     {
@@ -201,6 +218,10 @@ final class DistributedLock
      * Store it with what you write, and refuse a write whose fence is lower than the stored one: then a worker that
      * paused past its lease cannot overwrite its successor. The number keeps rising when Redis lost its
      * data, as long as the workers' clocks differ by less than the time between the two grants.
+     *
+     * @return positive-int|null at least the microseconds of the wall clock at the grant, some 1.8e15: store it in 64 bits
+     *
+     * @phpstan-impure
      */
     public function fence(): ?int
     {
@@ -209,6 +230,10 @@ final class DistributedLock
     /**
      * The value that proves ownership in Redis: 32 hexadecimal characters, new for every attempt. Null
      * before the first attempt and after detach().
+     *
+     * @return non-empty-string|null
+     *
+     * @phpstan-impure
      */
     public function token(): ?string
     {
@@ -216,6 +241,8 @@ final class DistributedLock
 
     /**
      * The name given to the constructor, without prefix.
+     *
+     * @return non-empty-string
      */
     public function resource(): string
     {
@@ -226,7 +253,9 @@ final class DistributedLock
      *
      * The object no longer holds, and nothing releases the lease here. It ends by its TTL unless it is taken over.
      *
-     * @return string|null the token, or null when there is none to hand over
+     * @return non-empty-string|null the token, or null when there is none to hand over
+     *
+     * @phpstan-impure
      */
     public function detach(): ?string
     {
@@ -235,11 +264,13 @@ final class DistributedLock
     /**
      * Asks Redis who owns the lock now.
      *
-     * @return string|null the owner's token, or null when the lock is free
+     * @return non-empty-string|null the owner's token, or null when the lock is free
      *
      * @throws RedisLease\ConnectionException when Redis could not be reached
      * @throws RedisLease\OutcomeUnknownException when no answer came
      * @throws RedisLease\ServerException when Redis refused
+     *
+     * @phpstan-impure
      */
     public function owner(): ?string
     {
@@ -253,6 +284,8 @@ final class DistributedLock
      * @throws RedisLease\ConnectionException when Redis could not be reached
      * @throws RedisLease\OutcomeUnknownException when no answer came
      * @throws RedisLease\ServerException when Redis refused
+     *
+     * @phpstan-impure
      */
     public function forceRelease(): bool
     {

@@ -30,7 +30,7 @@ final class Chart
         $longest = max($values);
         foreach ($values as $label => $value) {
             $class = match (true) {
-                str_starts_with($label, 'redis_lease') => 'ours',
+                str_starts_with($label, 'redis_lease'), str_ends_with($label, 'on leases') => 'ours',
                 str_starts_with($label, 'floor') => 'floor',
                 default => 'peer',
             };

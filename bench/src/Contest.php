@@ -11,11 +11,16 @@ final class Contest
 {
     public const OURS = 'redis_lease';
     public const SLEEPING = 'redis_lease, spin=0';
+    public const UNCOUNTED = 'redis_lease, metrics=0';
     public const ANEW = 'redis_lease, new object each';
     public const RAW = 'phpredis by hand';
     public const SYMFONY = 'Symfony Lock';
     public const SYMFONY_KEPT = 'Symfony Lock, one object';
     public const LARAVEL = 'Laravel cache lock';
+    public const SYMFONY_ON_LEASES = 'Symfony Lock on leases';
+    public const LARAVEL_ON_LEASES = 'Laravel cache lock on leases';
+    /** The frameworks' locks with this project underneath, and ours without counting: they have parts of their own. */
+    public const APART = [self::SYMFONY_ON_LEASES, self::LARAVEL_ON_LEASES, self::UNCOUNTED];
 
     /** @var array<string, class-string<Peer>> */
     public const PEERS = [
@@ -27,7 +32,10 @@ final class Contest
         'php-lock' => Peer\PhpLock::class,
         self::OURS => Peer\Ours::class,
         self::SLEEPING => Peer\Ours::class,
+        self::UNCOUNTED => Peer\Ours::class,
         self::ANEW => Peer\OursAnew::class,
+        self::SYMFONY_ON_LEASES => Peer\SymfonyOnLeases::class,
+        self::LARAVEL_ON_LEASES => Peer\LaravelOnLeases::class,
     ];
 
     public readonly RedisServer $server;
@@ -65,7 +73,7 @@ final class Contest
     public function worker(string $title, Address $address, ?string $name = null): ?Process
     {
         $peer = self::PEERS[$title];
-        $ini = $title === self::SLEEPING ? ['redis_lease.spin' => '0'] : [];
+        $ini = [self::SLEEPING => ['redis_lease.spin' => '0'], self::UNCOUNTED => ['redis_lease.metrics' => '0']][$title] ?? [];
 
         return $peer::isThere() ? Process::worker($peer, $address, $name ?? $this->name(), $ini) : null;
     }
@@ -108,5 +116,34 @@ final class Contest
         }
 
         return $crowds;
+    }
+
+    /**
+     * Uncontended cycles of all of them, in interleaved rounds.
+     *
+     * @param array<string, Process> $processes
+     * @param array{int, int}|null $cores for the server and for the clients; null: where the scheduler puts them
+     * @param int $times so many times the usual rounds
+     */
+    public function cycles(array $processes, ?array $cores, int $times = 1): Rounds
+    {
+        foreach ($cores === null ? [] : $processes as $process) {
+            // Not before its first cycle: who finds itself on one processor from the start does not spin at all.
+            $process->tell('cycles 1');
+            $process->line();
+            Machine::pin($process->pid, $cores[1]);
+        }
+        $cores === null || Machine::pin($this->server->pid(), $cores[0]);
+        try {
+            return new Rounds(
+                $this->server,
+                $processes,
+                $this->rounds(25, 9) * $times,
+                $this->rounds(300, 100),
+                watchesOthers: !$this->isQuick,
+            );
+        } finally {
+            $cores === null || Machine::pin($this->server->pid(), null);
+        }
     }
 }

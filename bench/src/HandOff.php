@@ -7,7 +7,7 @@ namespace RedisLease\Bench;
 /** One worker holds, another waits: how long from the call of release() until acquire() has returned. */
 final class HandOff
 {
-    private const TITLES = [Contest::OURS, Contest::SLEEPING, Contest::SYMFONY, Contest::LARAVEL];
+    private const POLLING = [Contest::SYMFONY, Contest::LARAVEL];
 
     public function __construct(private readonly Contest $contest)
     {
@@ -15,22 +15,30 @@ final class HandOff
 
     public function run(): void
     {
-        $pairs = $this->contest->crowds(self::TITLES, 2);
-        $rounds = $this->contest->rounds(50, 3);
         // More of the fast ones: they vary by rare events, the polling ones by the moment of the release.
         $perRound = [Contest::OURS => 10, Contest::SLEEPING => 4, Contest::SYMFONY => 2, Contest::LARAVEL => 2];
+        $rounds = $this->contest->rounds(50, 3);
+        $this->show($this->measure($perRound, $rounds), $rounds);
+    }
 
+    /**
+     * @param array<string, int> $perRound how many hand-offs each title has in a round
+     * @return array<string, list<float>> ms, for each title that is there
+     */
+    public function measure(array $perRound, int $rounds): array
+    {
+        $pairs = $this->contest->crowds(array_keys($perRound), 2);
         $milliseconds = [];
         for ($round = 0; $round < $rounds; $round++) {
             foreach ($pairs as $title => $pair) {
-                $isPolling = in_array($title, [Contest::SYMFONY, Contest::LARAVEL], true);
                 for ($i = 0; $i < $perRound[$title]; $i++) {
-                    $milliseconds[$title][] = $this->pass($pair, $isPolling);
+                    $milliseconds[$title][] = $this->pass($pair, in_array($title, self::POLLING, true));
                     $pair = array_reverse($pair);
                 }
             }
         }
-        $this->show($milliseconds, $rounds);
+
+        return $milliseconds;
     }
 
     /** @param list<Process> $pair */
@@ -55,6 +63,20 @@ final class HandOff
             'Hand-off: from the call of release() to the waiter\'s acquire() having returned, ms',
             "Two processes, $rounds interleaved rounds; the release comes at a random moment of the wait.",
         );
+        $this->contest->report->table(self::table($milliseconds));
+        $ours = $milliseconds[Contest::OURS];
+        $this->contest->bars->atMost('hand-off p50, ms', 0.5, Stats::median($ours));
+        $this->contest->bars->atMost('hand-off p99, ms', 3.0, Stats::quantile($ours, 0.99));
+        $medians = array_map(Stats::median(...), $milliseconds);
+        $this->contest->chart->panel('Hand-off to a waiter, p50, ms', $medians, '%.2f');
+    }
+
+    /**
+     * @param array<string, list<float>> $milliseconds
+     * @return list<list<string>>
+     */
+    public static function table(array $milliseconds): array
+    {
         $rows = [['', 'p50', 'p90', 'p99', 'longest', 'hand-offs']];
         foreach ($milliseconds as $title => $values) {
             $rows[] = [
@@ -66,11 +88,7 @@ final class HandOff
                 (string) count($values),
             ];
         }
-        $this->contest->report->table($rows);
-        $ours = $milliseconds[Contest::OURS];
-        $this->contest->bars->atMost('hand-off p50, ms', 0.5, Stats::median($ours));
-        $this->contest->bars->atMost('hand-off p99, ms', 3.0, Stats::quantile($ours, 0.99));
-        $medians = array_map(Stats::median(...), $milliseconds);
-        $this->contest->chart->panel('Hand-off to a waiter, p50, ms', $medians, '%.2f');
+
+        return $rows;
     }
 }

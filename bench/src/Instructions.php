@@ -29,7 +29,7 @@ final class Instructions
 
             return;
         }
-        $titles = [Contest::RAW, Contest::SLEEPING, Contest::ANEW, Contest::SYMFONY, Contest::LARAVEL];
+        $titles = [Contest::RAW, Contest::SLEEPING, Contest::ANEW, Contest::SYMFONY, Contest::LARAVEL, ...Contest::ON_LEASES];
         if ($this->contest->isQuick) {
             $titles = [Contest::RAW, Contest::SLEEPING];
         }

@@ -27,7 +27,7 @@ final class Uncontended
         $cores = Machine::twoCores();
         $where = $cores === null ? 'on the only core' : 'server and client on a core each';
 
-        $rounds = $this->measure($contest->tcp, array_keys(Contest::PEERS), $cores);
+        $rounds = $this->measure($contest->tcp, array_diff(array_keys(Contest::PEERS), Contest::APART), $cores);
         $this->show("Uncontended acquire + release, TCP loopback, $where", $rounds);
         $placed = $this->measure($contest->tcp, $some, null);
         $this->show('The same, where the scheduler puts them', $placed, self::PLACEMENT);
@@ -49,33 +49,8 @@ final class Uncontended
             self::FLOOR_SLEEPING => $this->floor('sleep', $address),
             self::FLOOR_OURS => $this->floor('spin', $address, $template),
         ] + $this->contest->workers($titles, $address);
-        if ($cores === null) {
-            return $this->rounds($processes);
-        }
-        foreach ($processes as $process) {
-            // Not before its first cycle: who finds itself on one processor from the start does not spin at all.
-            $process->tell('cycles 1');
-            $process->line();
-            Machine::pin($process->pid, $cores[1]);
-        }
-        Machine::pin($this->contest->server->pid(), $cores[0]);
-        try {
-            return $this->rounds($processes);
-        } finally {
-            Machine::pin($this->contest->server->pid(), null);
-        }
-    }
 
-    /** @param array<string, Process> $processes */
-    private function rounds(array $processes): Rounds
-    {
-        return new Rounds(
-            $this->contest->server,
-            $processes,
-            $this->contest->rounds(25, 9),
-            $this->contest->rounds(300, 100),
-            watchesOthers: !$this->contest->isQuick,
-        );
+        return $this->contest->cycles($processes, $cores);
     }
 
     private function floor(string $way, Address $address, ?string $template = null): Process

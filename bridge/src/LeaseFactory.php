@@ -20,10 +20,12 @@ final class LeaseFactory
      * @param Connection|null $connection null takes the one that the ini setting redis_lease.dsn names
      * @param float|null $ttl seconds for leases that name none, 0.01 to 31536000 (one year).
      *     Null takes the ini setting redis_lease.ttl.
+     * @param HeldByRequest|null $held told of every lease, to give it back at the end of a request where PHP ends none
      */
     public function __construct(
         private readonly ?Connection $connection = null,
         private readonly ?float $ttl = null,
+        private readonly ?HeldByRequest $held = null,
     ) {
     }
 
@@ -38,7 +40,9 @@ final class LeaseFactory
         bool $autoRenew = false,
         bool $abortOnLoss = false,
     ): DistributedLock {
-        return new DistributedLock($resource, $ttl ?? $this->ttl, $autoRenew, $this->connection, $abortOnLoss);
+        return $this->watched(
+            new DistributedLock($resource, $ttl ?? $this->ttl, $autoRenew, $this->connection, $abortOnLoss),
+        );
     }
 
     /**
@@ -48,6 +52,11 @@ final class LeaseFactory
      */
     public function restore(string $resource, string $token, ?float $ttl = null): DistributedLock
     {
-        return DistributedLock::restore($resource, $token, $ttl ?? $this->ttl, $this->connection);
+        return $this->watched(DistributedLock::restore($resource, $token, $ttl ?? $this->ttl, $this->connection));
+    }
+
+    private function watched(DistributedLock $lease): DistributedLock
+    {
+        return $this->held?->add($lease) ?? $lease;
     }
 }

@@ -27,6 +27,9 @@ final class Patience
      */
     public static function acquire(DistributedLock $lease, float $wait): bool
     {
+        if ($wait <= 0.0) {
+            return $lease->acquire();
+        }
         $deadline = self::now() + $wait;
         do {
             $left = max(0.0, $deadline - self::now());

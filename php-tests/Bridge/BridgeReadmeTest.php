@@ -11,6 +11,7 @@ use RedisLease\Bridge\FencedKey;
 use RedisLease\Bridge\StaleFenceException;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
+use RedisLease\Tests\Support\Markdown;
 use RedisLease\Tests\Support\PhpProcess;
 use RedisLease\Tests\Support\ServerTestCase;
 
@@ -62,7 +63,7 @@ final class BridgeReadmeTest extends ServerTestCase
 
     public function testTheAclUserOfFencedKeyCanDoAllOfItAndNothingElse(): void
     {
-        self::assertSame(1, preg_match('/^redis-cli ACL SETUSER (.*)$/m', self::readme(), $found));
+        self::assertSame(1, preg_match('/^redis-cli ACL SETUSER (.*)$/m', self::readme()->text, $found));
         $rule = explode(' ', str_replace("'", '', $found[1]));
         self::$server->command('ACL', 'SETUSER', ...$rule);
         $redis = new Redis();
@@ -85,11 +86,11 @@ final class BridgeReadmeTest extends ServerTestCase
 
     public function testNoExampleIsLeftOut(): void
     {
-        preg_match_all('/^## (\w+).*?(?=^## |\z)/ms', self::readme(), $sections);
-        $examples = array_map(static fn (string $section): int => substr_count($section, "\n```php\n"), $sections[0]);
+        preg_match_all('/^## (\w+)/m', self::readme()->text, $names);
+        $number = static fn (string $name): int => count(self::readme()->section($name)->blocks('php'));
         // Those of a framework have tests beside its others.
         $expected = ['Symfony' => 5, 'Laravel' => 3, 'FencedTable' => 1, 'FencedKey' => 1];
-        self::assertSame($expected, array_filter(array_combine($sections[1], $examples)));
+        self::assertSame($expected, array_filter(array_combine($names[1], array_map($number, $names[1]))));
     }
 
     private function runExample(string $example): string
@@ -105,20 +106,18 @@ final class BridgeReadmeTest extends ServerTestCase
 
     private function example(string $section): string
     {
-        self::assertSame(1, preg_match("/^## $section.*?^```php\n(.*?)^```$/ms", self::readme(), $found));
-
-        return $found[1];
+        return self::readme()->section($section)->examples()[0];
     }
 
     private function statement(string $begin): string
     {
-        self::assertSame(1, preg_match("/`($begin [^`]*)`/", self::readme(), $found));
+        self::assertSame(1, preg_match("/`($begin [^`]*)`/", self::readme()->text, $found));
 
         return $found[1];
     }
 
-    private static function readme(): string
+    private static function readme(): Markdown
     {
-        return file_get_contents(dirname(__DIR__, 2) . '/bridge/README.md');
+        return Markdown::page('bridge/README.md');
     }
 }

@@ -16,6 +16,9 @@ use RedisLease\Connection;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\RedisCluster as Cluster;
 use RedisLease\Tests\Support\ServerTestCase;
+use RedisLease\Tests\Support\Waiter;
+
+use function RedisLease\Tests\Support\eventually;
 
 /** What an operator sees of the leases in Redis. */
 final class InspectorTest extends ServerTestCase
@@ -136,10 +139,17 @@ final class InspectorTest extends ServerTestCase
             $locks["order:$number"] = $lock;
         }
         $client = new RedisCluster(null, ['127.0.0.1:' . $cluster->servers()[0]->port()]);
-        $listed = [];
-        foreach ((new Inspector(new LeaseFactory($connection), $client))->list() as $lease) {
+        $inspector = new Inspector(new LeaseFactory($connection), $client);
+        $waiter = Waiter::start($cluster->dsn(), 'order:7')->ready()->wait();
+        eventually(static fn () => $inspector->waiting() === 1, 'it waits on one of the nodes');
+        $listed = $waitedFor = [];
+        foreach ($inspector->list(withWaiters: true) as $lease) {
             $listed[$lease->resource] = $lease->fence;
+            $lease->isWaitedFor && $waitedFor[] = $lease->resource;
         }
+        self::assertSame(['order:7'], $waitedFor);
+        self::assertTrue($locks['order:7']->renew());
+        $waiter->process->kill();
         $fences = array_map(static fn (DistributedLock $lock): ?int => $lock->fence(), $locks);
         ksort($fences);
         ksort($listed);

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Integration;
 
 use PHPUnit\Framework\TestCase;
+use RedisLease\Tests\Support\Markdown;
 use RedisLease\Tests\Support\RedisCluster;
 use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\Sentinels;
@@ -12,7 +13,7 @@ use RedisLease\Tests\Support\Worker;
 
 use function RedisLease\Tests\Support\eventually;
 
-/** An ACL user needs what the README lists, and nothing less. */
+/** An ACL user needs what docs/security.md lists, and nothing less. */
 final class AclTest extends TestCase
 {
     private const USER = 'worker';
@@ -47,7 +48,7 @@ final class AclTest extends TestCase
         say($said);
         PHP;
 
-    public function testWhatTheReadmeListsIsEnoughAndNothingOfItCanBeLeftOut(): void
+    public function testWhatTheDocumentationListsIsEnoughAndNothingOfItCanBeLeftOut(): void
     {
         $server = RedisServer::start();
         $dsn = $server->dsn(['user' => self::USER, 'pass' => 'secret', 'db' => '1']);
@@ -159,22 +160,27 @@ final class AclTest extends TestCase
         return $refused;
     }
 
-    /** @return list<string> the README's rules, after the password */
+    /** @return list<string> the documented rules, after the password */
     private static function rules(): array
     {
-        $readme = (string) file_get_contents(dirname(__DIR__, 2) . '/README.md');
-        preg_match("/ACL SETUSER worker on '>secret' (.*?)\n```/s", $readme, $found);
+        [$example] = self::documented()->examples('sh');
+        self::assertSame(1, preg_match("/ACL SETUSER worker on '>secret' (.*)/s", $example, $found));
 
-        return preg_split('/[\s\\\\]+/', str_replace("'", '', $found[1]));
+        return preg_split('/[\s\\\\]+/', trim(str_replace("'", '', $found[1])));
     }
 
-    /** @return list<string> what the README's table lists for this */
+    /** @return list<string> what the table lists for this */
     private static function also(string $where): array
     {
-        $readme = (string) file_get_contents(dirname(__DIR__, 2) . '/README.md');
-        self::assertSame(1, preg_match('/^\| ' . preg_quote($where) . '[^|]*\| (`\+[^|]*)\|/m', str_replace('\\|', '¦', $readme), $found));
-        preg_match_all('/`(\+[^`]+)`/', $found[1], $rules);
+        $rows = array_column(self::documented()->rows(), 1, 0);
+        self::assertArrayHasKey($where, $rows);
+        preg_match_all('/`(\+[^`]+)`/', $rows[$where], $rules);
 
-        return array_map(static fn (string $rule) => str_replace('¦', '|', $rule), $rules[1]);
+        return $rules[1];
+    }
+
+    private static function documented(): Markdown
+    {
+        return Markdown::page('docs/security.md')->section('The ACL user');
     }
 }

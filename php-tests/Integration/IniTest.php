@@ -18,6 +18,7 @@ final class IniTest extends ServerTestCase
         'redis_lease.dsn' => 'redis://127.0.0.1:6379',
         'redis_lease.max_hold' => '3600',
         'redis_lease.metrics' => '1',
+        'redis_lease.metrics_prefixes' => '',
         'redis_lease.prefix' => 'lock:',
         'redis_lease.release_on_shutdown' => '1',
         'redis_lease.spin' => '100',
@@ -39,7 +40,7 @@ final class IniTest extends ServerTestCase
     public function testAllButTheWorkerWideSettingCanBeChangedAtRunTime(): void
     {
         foreach (ini_get_all('redis_lease') as $name => $setting) {
-            $access = $name === 'redis_lease.metrics' ? INI_SYSTEM : INI_ALL;
+            $access = str_starts_with($name, 'redis_lease.metrics') ? INI_SYSTEM : INI_ALL;
             self::assertSame($access, $setting['access'], $name);
         }
         $process = PhpProcess::run('var_dump(ini_set("redis_lease.metrics", "0"), ini_get("redis_lease.metrics"));');

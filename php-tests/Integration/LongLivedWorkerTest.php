@@ -31,6 +31,42 @@ final class LongLivedWorkerTest extends ServerTestCase
         self::assertLessThan(15, substr_count(self::$server->command('CLIENT', 'LIST'), "\n"));
     }
 
+    /** As in FrankenPHP's worker mode: between two requests only PHP's interface to the server is told. */
+    public function testAProgramThatServesManyRequestsGivesBackWhatEachHasLeft(): void
+    {
+        if (!extension_loaded('ffi')) {
+            self::markTestSkipped('it takes FFI to end a request without ending the program');
+        }
+        $worker = Worker::start(<<<'PHP'
+            $php = FFI::cdef('
+                typedef struct { char *name, *pretty_name; void *startup, *shutdown; int (*activate)(void); int (*deactivate)(void); } sapi;
+                extern sapi sapi_module;
+            ');
+            $connection = new Connection($args['dsn'], 5.0, 5.0);
+            $kept = new DistributedLock('order:kept', 60.0, true, $connection);
+            for ($request = 1; $request <= 3; $request++) {
+                $lock = new DistributedLock("order:$request", 60.0, connection: $connection);
+                $acquired = [$lock->acquire(), $kept->acquire()];
+                say($acquired);
+                hear();
+                $result = ($php->sapi_module->deactivate)();
+                say([$result, $lock->isHeld(), $lock->token(), $kept->isHeld(), $kept->release()]);
+                hear();
+            }
+            PHP, ['dsn' => self::$server->dsn()], ['ffi.enable' => '1'], phpIni: true);
+        for ($request = 1; $request <= 3; $request++) {
+            self::assertSame([true, true], $worker->hear());
+            self::assertNotNull(self::stored("order:$request"));
+            self::assertNotNull(self::stored('order:kept'));
+            $worker->say();
+            self::assertSame([0, false, null, false, false], $worker->hear());
+            self::assertNull(self::stored("order:$request"));
+            self::assertNull(self::stored('order:kept'), 'a lease is held for the rest of the request at most');
+            $worker->say();
+        }
+        $worker->finish();
+    }
+
     public function testVariablesThatAreLeftAtTheEndShareOneTimeOutWhenRedisHangs(): void
     {
         $worker = Worker::start(<<<'PHP'

@@ -4,15 +4,16 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Integration;
 
+use RedisLease\Tests\Support\Markdown;
 use RedisLease\Tests\Support\PhpProcess;
 use RedisLease\Tests\Support\ServerTestCase;
 
-/** A reader who copies an example into an empty file can run it. */
+/** The first example is what a stranger runs first. That all of them run is a test of the documentation's. */
 final class ReadmeTest extends ServerTestCase
 {
     public function testTheFirstExampleOfTheReadmeRunsVerbatim(): void
     {
-        $example = self::examples('README.md')[0];
+        $example = self::firstExample();
         $main = ["new DistributedLock('order:42', ttl: 5.0)", 'acquire(wait: 0.5)', 'renew()', 'release()', 'finally'];
         foreach ($main as $part) {
             self::assertStringContainsString($part, $example);
@@ -26,17 +27,9 @@ final class ReadmeTest extends ServerTestCase
     {
         self::$server->command('SET', 'lock:order:42', 'another owner', 'PX', 60_000);
 
-        $this->assertRuns(self::examples('README.md')[0]);
+        $this->assertRuns(self::firstExample());
 
         self::assertSame('another owner', self::stored('order:42'));
-    }
-
-    public function testEveryExampleOfTheReadmeIsValidPhp(): void
-    {
-        foreach (self::examples('README.md') as $number => $example) {
-            $process = PhpProcess::runArguments(['-l', PhpProcess::script($example)]);
-            self::assertSame(0, $process->wait(), "example $number: " . $process->everything());
-        }
     }
 
     private function assertRuns(string $example): void
@@ -48,13 +41,8 @@ final class ReadmeTest extends ServerTestCase
         self::assertSame(0, $process->wait(), $process->everything());
     }
 
-    /** @return list<string> */
-    private static function examples(string $file): array
+    private static function firstExample(): string
     {
-        $text = file_get_contents(dirname(__DIR__, 2) . "/$file");
-        preg_match_all('/^```php\n(.*?)^```$/ms', $text, $found);
-        self::assertNotSame([], $found[1], "$file has no example");
-
-        return $found[1];
+        return Markdown::page('README.md')->examples()[0];
     }
 }

@@ -6,6 +6,7 @@ namespace RedisLease\Tests\Renewal;
 
 use DistributedLock;
 use RedisLease\LeaseLostException;
+use RedisLease\Metrics;
 use RedisLease\Tests\Support\Monitor;
 
 use function RedisLease\Tests\Support\eventually;
@@ -64,6 +65,34 @@ final class LossTest extends RenewalTestCase
         } catch (LeaseLostException $lost) {
             self::assertSame('expired', $lost->loss);
         }
+    }
+
+    /** The validity ends 1 % and 2 ms before the key does. */
+    public function testALeaseThatIsOverBeforeItsKeyIsGoneHasExpired(): void
+    {
+        // The key stays, so that the time in between is long enough for a test.
+        $outlive = static function (DistributedLock $lock): void {
+            self::$server->command('PEXPIRE', 'lock:order:1', 60_000);
+            eventually(static fn () => !$lock->isHeld(), 'its validity is over');
+        };
+        Metrics::reset();
+        $lock = $this->lock('order:1', 0.1);
+        try {
+            $lock->synchronized($outlive);
+            self::fail('it was lost');
+        } catch (LeaseLostException $lost) {
+            self::assertSame('expired', $lost->loss);
+            self::assertStringContainsString('it expired', $lost->getMessage());
+        }
+        self::assertSame('expired', $lock->loss());
+        self::assertSame(1, Metrics::snapshot()['losses']['expired']);
+
+        $lock->acquire();
+        self::assertNull($lock->loss());
+        $outlive($lock);
+        self::assertTrue($lock->release(), 'our key was there, and is gone');
+        self::assertSame('expired', $lock->loss());
+        self::assertSame(2, Metrics::snapshot()['losses']['expired']);
     }
 
     /** A renewal that finds the lock gone or taken is the last one, and touches neither. */

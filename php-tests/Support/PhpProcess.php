@@ -78,10 +78,15 @@ final class PhpProcess
             [0 => ['pipe', 'r'], 1 => ['file', $output, 'w'], 2 => ['file', $errors, 'w']],
             $pipes,
         );
-        $pid = proc_get_status($process)['pid'];
-        Janitor::watch($pid);
+        $status = proc_get_status($process);
+        $started = new self($process, $pipes[0], $status['pid'], $output, $errors);
+        Janitor::watch($status['pid']);
+        if (!$status['running']) {
+            // A short program can have ended already, and before PHP 8.3 its exit code is told only once.
+            $started->ended($status);
+        }
 
-        return new self($process, $pipes[0], $pid, $output, $errors);
+        return $started;
     }
 
     /**
@@ -136,13 +141,19 @@ final class PhpProcess
         }
         $status = proc_get_status($this->process);
         if (!$status['running']) {
-            $this->exitCode = $status['exitcode'];
-            $this->signal = $status['signaled'] ? $status['termsig'] : null;
-            proc_close($this->process);
-            Janitor::forget($this->pid);
+            $this->ended($status);
         }
 
         return $status['running'];
+    }
+
+    /** @param array{exitcode: int, signaled: bool, termsig: int} $status */
+    private function ended(array $status): void
+    {
+        $this->exitCode = $status['exitcode'];
+        $this->signal = $status['signaled'] ? $status['termsig'] : null;
+        proc_close($this->process);
+        Janitor::forget($this->pid);
     }
 
     /** Waits for the end; the exit code, or 128 + the signal that ended it. */
@@ -173,7 +184,10 @@ final class PhpProcess
 
     public function closeInput(): void
     {
-        fclose($this->input);
+        // The end of the process closes it too.
+        if (is_resource($this->input)) {
+            fclose($this->input);
+        }
     }
 
     public function output(): string

@@ -7,7 +7,7 @@ namespace RedisLease\Tests\Support;
 /** PHP's built-in web server: one process that serves one request after another, as an FPM worker does. */
 final class WebServer
 {
-    private function __construct(private readonly PhpProcess $process, private readonly int $port)
+    private function __construct(private readonly PhpProcess $process, public readonly int $port)
     {
     }
 
@@ -31,12 +31,19 @@ final class WebServer
         }
     }
 
-    /** The body of the answer, whatever its status. */
-    public function get(string $path = '/'): string
+    /**
+     * The body of the answer, whatever its status.
+     *
+     * @param list<string> $headers of the request
+     * @param list<string> $answered the headers of the answer
+     */
+    public function get(string $path = '/', array $headers = [], array &$answered = []): string
     {
-        $context = stream_context_create(['http' => ['ignore_errors' => true, 'timeout' => 10.0]]);
+        $context = stream_context_create(['http' => ['ignore_errors' => true, 'timeout' => 10.0, 'header' => $headers]]);
+        $body = file_get_contents("http://127.0.0.1:{$this->port}$path", false, $context);
+        $answered = $http_response_header;
 
-        return file_get_contents("http://127.0.0.1:{$this->port}$path", false, $context);
+        return $body;
     }
 
     public function pid(): int

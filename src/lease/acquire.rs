@@ -2,23 +2,39 @@
 
 use super::{
     Lock,
-    lock::Origin,
+    lock::{Confirmation, Origin},
     registry,
     state::{Basis, Late},
     token::Token,
+    watch::Watch,
 };
 use crate::{
     clock::Moment,
     error::{Error, Result},
     host::{self, Host, Interrupted},
+    metrics::{self, Counter},
     net::{Budget, poll},
     store::{Claim, Grant, Line, Outcome, jittered},
 };
 use std::{rc::Rc, time::Duration};
 
+/// What came of asking for the lock.
+#[derive(Clone, Copy)]
+pub enum Taken {
+    /// A new lease.
+    New,
+    /// The one that this handle had.
+    Extended,
+    /// Nothing: another owner had it.
+    No,
+}
+
 /// What one attempt to take the lock came to.
-enum Attempt {
-    Held,
+pub enum Attempt {
+    Held {
+        /// Whether the lease is a new one.
+        is_new: bool,
+    },
     /// Another owner has it, for so long at most if nobody renews.
     Contended(Option<Duration>),
     /// Nobody has it: several tried at once.
@@ -43,12 +59,13 @@ impl Lock {
     /// After an error the lock is not held.
     pub fn acquire(self: &Rc<Self>, wait: Duration, host: &dyn Host) -> Result<bool> {
         let deadline = Moment::now() + wait;
+        let mut watch = Watch::new(self.prefix, !wait.is_zero());
         let mut line = None;
         // A call that ends with a time-out at the deadline may take that long after it, and no longer.
         let budget = Budget::until(self.timeouts, deadline + self.timeouts.connect + self.timeouts.command);
         let mut result = match self.is_abort_due() && host::attend(host).is_err() {
             true => Err(Error::Interrupted),
-            false => self.acquire_by(deadline, budget, &mut line, host),
+            false => self.acquire_by(deadline, budget, &mut line, &mut watch, host),
         };
         drop(line);
         // What the host wants is served before the caller learns how it ended, and may end it otherwise.
@@ -62,7 +79,8 @@ impl Lock {
             // Nobody can be told when this fails; then the end of the request tries again.
             let _ = self.release_within(budget.one().hurried());
         }
-        result
+        watch.end(&result);
+        result.inspect_err(|error| self.reported(error)).map(|taken| !matches!(taken, Taken::No))
     }
 
     fn acquire_by(
@@ -70,18 +88,22 @@ impl Lock {
         deadline: Moment,
         budget: Budget,
         line: &mut Option<Box<dyn Line>>,
+        watch: &mut Watch,
         host: &dyn Host,
-    ) -> Result<bool> {
+    ) -> Result<Taken> {
         self.prepare()?;
         let mut reservation = None;
         let mut after_a_split = AFTER_A_SPLIT;
         loop {
             let is_last = deadline.is_past();
-            let free_in = match self.attempt(!is_last, reservation.as_deref(), budget.one()) {
-                Ok(Attempt::Held) => return Ok(true),
-                Ok(_) if deadline.is_past() => return Ok(false),
+            let attempt = self.attempt(!is_last, reservation.as_deref(), budget.one());
+            watch.saw(&attempt);
+            let free_in = match attempt {
+                Ok(Attempt::Held { is_new }) => return Ok(if is_new { Taken::New } else { Taken::Extended }),
+                Ok(_) if deadline.is_past() => return Ok(Taken::No),
                 Ok(Attempt::Contended(free_in)) => free_in,
                 Ok(Attempt::Split) => {
+                    metrics::count(Counter::RetrySplit);
                     let pause = jittered(after_a_split);
                     after_a_split = (after_a_split * 2).min(LONGEST_AFTER_A_SPLIT);
                     Some(pause)
@@ -91,6 +113,7 @@ impl Lock {
                     return Err(error);
                 }
                 Err(_) => {
+                    metrics::count(Counter::RetryOutage);
                     let pause = Moment::now() + jittered(AFTER_A_FAULT);
                     if let Err(Interrupted) = poll::sleep_with_host(&[], pause.min(deadline), host) {
                         self.give_back(reservation, budget);
@@ -102,7 +125,10 @@ impl Lock {
             let until = self.try_again_by(free_in).min(deadline);
             let place = line.get_or_insert_with(|| self.store.line(&self.keys, self.timeouts, deadline));
             match place.wait(until, host) {
-                Ok(handed) => reservation = handed,
+                Ok(handed) => {
+                    watch.woke(handed.is_some(), until);
+                    reservation = handed;
+                }
                 Err(Interrupted) => {
                     self.give_back(place.leave(), budget);
                     return Err(Error::Interrupted);
@@ -137,7 +163,7 @@ impl Lock {
             Basis::Same(token) => token,
             Basis::Fresh => Token::random()?,
             // If the key still holds the old token it is ours to extend; else this is a new attempt.
-            Basis::Old if self.renew_within(self.ttl, budget)? => return Ok(Attempt::Held),
+            Basis::Old if self.renew_within(self.ttl, budget)? => return Ok(Attempt::Held { is_new: false }),
             Basis::Old => Token::random()?,
         };
         let claim = Claim { token: token.as_bytes(), ttl: self.ttl, waits, reservation };
@@ -172,11 +198,12 @@ impl Lock {
     }
 
     fn granted(self: &Rc<Self>, token: Token, grant: Grant, budget: Budget) -> Result<Attempt> {
-        if self.confirmed(token, grant, self.ttl, Origin::Claim)?.is_past() {
+        let Confirmation { valid_until, is_new } = self.confirmed(token, grant, self.ttl, Origin::Claim)?;
+        if valid_until.is_past() {
             self.release_within(budget)?;
             return Err(Error::Late);
         }
-        Ok(Attempt::Held)
+        Ok(Attempt::Held { is_new })
     }
 
     /// The claim failed. If a copy of it may still arrive, its token is made useless first.

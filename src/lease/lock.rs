@@ -1,11 +1,12 @@
 //! One handle on one lock: decides what is asked of the store, and what each answer means. How a lock
 //! is taken, and waited for, is in `acquire`.
 
-use super::{registry, state::State, token::Token};
+use super::{registry, state::State, token::Token, watch};
 use crate::{
     clock::Moment,
-    error::Result,
+    error::{Error, Result},
     loss::Loss,
+    metrics::{self, Counter, Prefix},
     net::{Budget, Timeouts},
     renewal::{self, Bell, Confirmed},
     store::{Grant, Keys, Released, Renewed, Store},
@@ -27,6 +28,7 @@ pub struct Lock {
     /// Never borrowed across a question to the store.
     state: RefCell<State>,
     pub(super) is_registered: Cell<bool>,
+    pub(super) prefix: Prefix,
 }
 
 /// How the leases of a handle are renewed by themselves.
@@ -48,6 +50,14 @@ pub(super) enum Origin {
     Renewal,
 }
 
+/// What a confirmation means.
+pub(super) struct Confirmation {
+    /// The end of the lease's validity, which may be past.
+    pub valid_until: Moment,
+    /// Whether the lease is one that this handle did not have before.
+    pub is_new: bool,
+}
+
 /// How a critical section ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -63,29 +73,32 @@ const LONGEST_SUSPENSE: Duration = Duration::from_millis(400);
 impl Lock {
     /// A handle that holds nothing yet.
     pub fn new(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts, auto: Option<Auto>) -> Rc<Self> {
-        Self::with_state(store, keys, ttl, timeouts, auto, State::new(None))
+        Self::with_token(store, keys, ttl, timeouts, auto, None)
     }
 
     /// A handle bound to a token that exists already; it does not hold until Redis has said so.
     pub fn restore(store: Rc<dyn Store>, keys: Keys, ttl: Duration, timeouts: Timeouts, token: Token) -> Rc<Self> {
-        Self::with_state(store, keys, ttl, timeouts, None, State::new(Some(token)))
+        Self::with_token(store, keys, ttl, timeouts, None, Some(token))
     }
 
-    fn with_state(
+    fn with_token(
         store: Rc<dyn Store>,
         keys: Keys,
         ttl: Duration,
         timeouts: Timeouts,
         auto: Option<Auto>,
-        state: State,
+        token: Option<Token>,
     ) -> Rc<Self> {
-        let (state, is_registered) = (RefCell::new(state), Cell::new(false));
-        Rc::new(Self { store, keys, ttl, timeouts, auto, state, is_registered })
+        let prefix = Prefix::of(keys.resource());
+        let (state, is_registered) = (RefCell::new(State::new(token, prefix)), Cell::new(false));
+        Rc::new(Self { store, keys, ttl, timeouts, auto, state, is_registered, prefix })
     }
 
     /// Extends the lease to at least `ttl` from now. False: lost. An error leaves what is known as it was.
     pub fn renew(self: &Rc<Self>, ttl: Option<Duration>) -> Result<bool> {
-        self.renew_within(ttl.unwrap_or(self.ttl), Budget::new(self.timeouts))
+        let result = self.renew_within(ttl.unwrap_or(self.ttl), Budget::new(self.timeouts));
+        watch::renewed(&result);
+        result.inspect_err(|error| self.reported(error))
     }
 
     pub(super) fn renew_within(self: &Rc<Self>, ttl: Duration, budget: Budget) -> Result<bool> {
@@ -121,27 +134,30 @@ impl Lock {
         grant: Grant,
         ttl: Duration,
         origin: Origin,
-    ) -> Result<Moment> {
+    ) -> Result<Confirmation> {
         let valid_until = validity::end(grant.sent_at, ttl);
         let mut state = self.state();
-        let is_known = state.hold(token, grant.fence, valid_until);
+        let is_known = state.hold(token, grant, ttl);
         registry::add(self);
+        let is_new = origin == Origin::Claim && !is_known;
+        if is_new {
+            state.granted_at = None;
+        }
+        let granted_at = *state.granted_at.get_or_insert(grant.sent_at);
         if let Some(auto) = &self.auto {
-            if origin == Origin::Claim && !is_known {
+            if is_new {
                 state.renewal = None;
-                state.granted_at = None;
             }
             if !valid_until.is_past() {
-                self.keep(&mut state, auto, grant, ttl)?;
+                self.keep(&mut state, auto, granted_at + auto.max_hold, grant, ttl)?;
             }
         }
-        Ok(valid_until)
+        Ok(Confirmation { valid_until, is_new })
     }
 
     /// The automatic renewal goes on from here, or begins.
-    fn keep(&self, state: &mut State, auto: &Auto, grant: Grant, ttl: Duration) -> Result<()> {
+    fn keep(&self, state: &mut State, auto: &Auto, hold_until: Moment, grant: Grant, ttl: Duration) -> Result<()> {
         let confirmed = Confirmed { sent_at: grant.sent_at, ttl, fence: grant.fence };
-        let hold_until = *state.granted_at.get_or_insert(grant.sent_at) + auto.max_hold;
         if state.renewal.as_ref().is_some_and(|renewal| renewal.confirmed(confirmed)) {
             return Ok(());
         }
@@ -176,7 +192,7 @@ impl Lock {
     /// Gives the lock back. True: it was ours, and is free now. False: it was lost before.
     /// After an error it counts as not held, and a further release gives the final answer.
     pub fn release(self: &Rc<Self>) -> Result<bool> {
-        self.release_within(Budget::new(self.timeouts))
+        self.release_within(Budget::new(self.timeouts)).inspect_err(|error| self.reported(error))
     }
 
     pub(super) fn release_within(self: &Rc<Self>, budget: Budget) -> Result<bool> {
@@ -187,9 +203,19 @@ impl Lock {
         };
         let Some((token, memory)) = release else { return Ok(false) };
         registry::add(self);
-        let released = self.store.release(&self.keys, token.as_bytes(), memory, budget)?;
+        let result = self.store.release(&self.keys, token.as_bytes(), memory, budget);
+        watch::released(&result);
+        let released = result?;
         self.state().released(released, valid_until);
         Ok(released == Released::Ours)
+    }
+
+    /// The caller learns of this error.
+    pub(super) fn reported(&self, error: &Error) {
+        if error.is_unknown() {
+            metrics::count(Counter::UnknownReported);
+            self.state().is_told_unknown = true;
+        }
     }
 
     /// No renewal is sent from here on, so that none comes after what is sent next.

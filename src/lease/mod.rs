@@ -6,6 +6,7 @@ mod lock;
 mod registry;
 mod state;
 mod token;
+mod watch;
 
 pub use crate::{
     loss::Loss,

@@ -4,9 +4,11 @@ use super::token::Token;
 use crate::{
     clock::Moment,
     loss::Loss,
+    metrics::{self, Counter, Histogram, PerPrefix, Prefix},
     process,
     renewal::Renewal,
-    store::{Memory, Released, Standing},
+    store::{Grant, Memory, Released, Standing},
+    validity,
 };
 use std::time::Duration;
 
@@ -32,6 +34,14 @@ pub struct State {
     pub granted_at: Option<Moment>,
     /// Renews the lease, while it is held.
     pub renewal: Option<Renewal>,
+    /// How long the lease was valid when it was last confirmed.
+    span: Duration,
+    /// The loss of the lease is counted.
+    is_loss_counted: bool,
+    /// The caller was told that the outcome is unknown.
+    pub is_told_unknown: bool,
+    /// What the resource is counted under.
+    prefix: Prefix,
 }
 
 /// Whether a command that takes the lock may still arrive.
@@ -59,8 +69,8 @@ pub enum Basis {
 const LONGEST_LOCK_LIFE: Duration = Duration::from_secs(60);
 
 impl State {
-    /// Bound to `token`, if there is one already.
-    pub fn new(token: Option<Token>) -> Self {
+    /// Bound to `token`, if there is one already, of a resource that is counted under this prefix.
+    pub fn new(token: Option<Token>, prefix: Prefix) -> Self {
         Self {
             pid: process::id(),
             late: if token.is_some() { Late::Elsewhere } else { Late::None },
@@ -72,13 +82,17 @@ impl State {
             loss: None,
             granted_at: None,
             renewal: None,
+            span: Duration::ZERO,
+            is_loss_counted: false,
+            is_told_unknown: false,
+            prefix,
         }
     }
 
     /// In a forked child: forgets what only the parent holds.
     pub fn adopt(&mut self) {
         if self.pid != process::id() {
-            *self = Self::new(None);
+            *self = Self::new(None, self.prefix);
         }
     }
 
@@ -89,6 +103,7 @@ impl State {
             self.valid_until = Some(news.valid_until);
             self.fence = Some(news.fence);
         }
+        self.is_loss_counted |= news.loss.is_some();
         match news.loss {
             Some(loss @ (Loss::Deleted | Loss::Taken)) => {
                 // Kept for what its owner's program is still to be told.
@@ -104,6 +119,13 @@ impl State {
     fn note(&mut self, loss: Option<Loss>) {
         if matches!(self.loss, None | Some(Loss::Expired)) {
             self.loss = loss.or(self.loss);
+        }
+    }
+
+    /// Counts the loss of the lease, if nobody has. The renewal counts those that it finds.
+    fn count_loss(&mut self) {
+        if !std::mem::replace(&mut self.is_loss_counted, true) {
+            Loss::count(self.loss, self.prefix);
         }
     }
 
@@ -150,15 +172,21 @@ impl State {
 
     /// Redis confirmed the lease. A shorter TTL than before cuts nothing off: Redis never shortens one. True when
     /// it is the one that was known before.
-    pub fn hold(&mut self, token: Token, fence: u64, valid_until: Moment) -> bool {
-        let is_same = self.fence == Some(fence) && self.token.as_ref() == Some(&token);
+    pub fn hold(&mut self, token: Token, grant: Grant, ttl: Duration) -> bool {
+        let valid_until = validity::end(grant.sent_at, ttl);
+        let is_same = self.fence == Some(grant.fence) && self.token.as_ref() == Some(&token);
         let earlier = self.valid_until.filter(|_| is_same);
         self.valid_until = Some(earlier.map_or(valid_until, |earlier| earlier.max(valid_until)));
         if self.token.as_ref() != Some(&token) {
             self.late = Late::None;
         }
         self.token = Some(token);
-        self.fence = Some(fence);
+        self.fence = Some(grant.fence);
+        self.span = validity::span(ttl);
+        self.is_loss_counted &= earlier.is_some();
+        if std::mem::take(&mut self.is_told_unknown) {
+            metrics::count(Counter::UnknownResent);
+        }
         self.is_release_owed = false;
         self.is_lost = false;
         self.loss = None;
@@ -179,6 +207,7 @@ impl State {
         if self.not_held().is_some() {
             self.is_lost = true;
             self.note(Some(Loss::Taken));
+            self.count_loss();
         }
         if self.late == Late::None {
             self.token = None;
@@ -187,9 +216,12 @@ impl State {
 
     /// A renewal found that the token owns nothing. Kept only if a late command could still take the lock.
     pub fn lost(&mut self, loss: Option<Loss>) {
-        self.not_held();
+        let was_held = self.not_held().is_some();
         self.is_lost = true;
         self.note(loss);
+        if was_held {
+            self.count_loss();
+        }
         if self.late == Late::None {
             self.token = None;
         }
@@ -233,7 +265,19 @@ impl State {
             self.renewal = None;
             return None;
         };
-        let left = self.not_held().map_or(Duration::ZERO, Moment::remaining);
+        let now = Moment::now();
+        let valid_until = self.not_held();
+        let left = valid_until.map_or(Duration::ZERO, |end| end.since(now));
+        if valid_until.is_some() {
+            let held = self.granted_at.map_or(Duration::ZERO, |granted_at| now.since(granted_at));
+            metrics::observe(Histogram::Hold, held);
+            metrics::observe_share(Histogram::ValidityLeft, left, self.span);
+            self.prefix.spend(PerPrefix::Hold, held);
+            if left.is_zero() {
+                // Its key may be there for a moment yet; nobody could rely on it any more.
+                self.note(Some(Loss::Expired));
+            }
+        }
         self.is_release_owed = true;
         let memory = match left {
             _ if self.late != Late::None => Memory::ForGood,
@@ -245,19 +289,26 @@ impl State {
 
     /// The release of a lease that had been valid until then was answered.
     pub fn released(&mut self, released: Released, valid_until: Option<Moment>) {
-        let before = self.loss;
+        if self.is_told_unknown {
+            metrics::count(Counter::UnknownReleased);
+        }
+        let (before, is_counted) = (self.loss, self.is_loss_counted);
         self.end();
         // What was told of it stays told, even if its key was still there.
         self.loss = before;
         if let Released::Lost(found) = released {
             self.note(Loss::found(found, valid_until));
         }
+        // What was never held here is not lost here.
+        let is_lost = before.is_some() || (released != Released::Ours && valid_until.is_some());
+        self.is_loss_counted = is_counted || !is_lost;
+        self.count_loss();
     }
 
     /// Nothing is held or owed.
     pub fn end(&mut self) {
         let fence = self.fence;
-        *self = Self { fence, ..Self::new(None) };
+        *self = Self { fence, ..Self::new(None, self.prefix) };
     }
 
     /// Lets the lease go without releasing it.

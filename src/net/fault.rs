@@ -1,6 +1,7 @@
 //! What went wrong on a link, and the one thing that decides what it means: was the command sent whole?
 
 use super::reply::Refusal;
+use crate::metrics::PerServer;
 use std::io;
 use thiserror::Error;
 
@@ -81,6 +82,25 @@ pub enum Reason {
     /// The server refused the log-in or the database.
     #[error("{0}")]
     Refused(Refusal),
+}
+
+impl Reason {
+    /// What it is counted as; None for what is no fault of the server's, or was counted before.
+    pub fn kind(&self) -> Option<PerServer> {
+        Some(match self {
+            Self::Resolve(_) => PerServer::ResolveFailed,
+            Self::Connect(_) => PerServer::ConnectFailed,
+            Self::Tls(_) => PerServer::TlsFailed,
+            Self::ConnectTimedOut(_) | Self::TimedOut => PerServer::TimedOut,
+            Self::Closed | Self::Io(_) => PerServer::Closed,
+            Self::Protocol(_) => PerServer::Protocol,
+            Self::NotGreeted(inner) | Self::Elsewhere(_, inner) => return inner.kind(),
+            Self::TurnedAway(_) => PerServer::Refused,
+            Self::Refused(_) => PerServer::LoginFailed,
+            Self::NoPrimary { .. } | Self::Unwatched | Self::NotPrimary => PerServer::NoPrimary,
+            Self::LeftAlone(_) | Self::NotAwaited => return None,
+        })
+    }
 }
 
 fn listed(reasons: &[Reason]) -> String {

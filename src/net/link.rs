@@ -13,7 +13,11 @@ use super::{
     tls,
     wire::Wire,
 };
-use crate::{clock::Moment, process};
+use crate::{
+    clock::Moment,
+    metrics::{PerServer, Server},
+    process,
+};
 use redis::{Cmd, Parser};
 use std::time::Duration;
 
@@ -21,6 +25,8 @@ use std::time::Duration;
 pub struct Link {
     phase: Phase,
     greeting: Greeting,
+    /// Where it leads to.
+    address: String,
     outbox: Vec<u8>,
     inbox: Vec<u8>,
     parser: Parser,
@@ -56,6 +62,7 @@ impl Link {
         Ok(Self {
             phase: Phase::Connecting(Connecting::begin(endpoint, by)?),
             greeting: Greeting::new(endpoint),
+            address: endpoint.to_string(),
             outbox: Vec::new(),
             inbox: Vec::new(),
             parser: Parser::new(),
@@ -288,6 +295,9 @@ impl Link {
     }
 
     fn greeted(&mut self, left: usize) {
+        if left == 0 && matches!(self.phase, Phase::Greeting(..)) {
+            Server::default().count(PerServer::Connects, || std::mem::take(&mut self.address));
+        }
         self.phase = match std::mem::replace(&mut self.phase, Phase::Broken) {
             Phase::Greeting(wire, _) if left == 0 => Phase::Open(wire),
             Phase::Greeting(wire, _) => Phase::Greeting(wire, left),

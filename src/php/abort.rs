@@ -5,7 +5,11 @@ use super::{
     exceptions::{Failure, Thrown, Trouble},
     interrupts,
 };
-use crate::{lease, process, renewal};
+use crate::{
+    lease,
+    metrics::{self, Counter},
+    process, renewal,
+};
 use ext_php_rs::{
     ffi::zend_interrupt_function,
     zend::{ExecuteData, ExecutorGlobals},
@@ -150,6 +154,7 @@ fn deliver() {
     }
     with_bell(Bell::silence);
     for (lock, loss) in lease::aborted() {
+        metrics::count(Counter::Aborted);
         let resource = Some(lock.resource().to_vec());
         let failure = Failure { trouble: Trouble::Aborted(loss), resource, token: None, fence: None };
         drop(lock);

@@ -1,6 +1,6 @@
 //! The section in phpinfo() and `php --ri`.
 
-use super::ini;
+use super::{ini, metrics};
 use crate::{net::topology, renewal::status};
 use ext_php_rs::{
     ffi::{
@@ -19,6 +19,7 @@ pub unsafe extern "C" fn print(_: *mut ModuleEntry) {
             ("Default server", server()),
             ("Automatic renewal", renewal()),
         ]);
+        table(&metrics::totals());
         // SAFETY: prints to PHP's output, as an info function may.
         unsafe { php_info_print_table_start() };
         header("Directive", "Value");

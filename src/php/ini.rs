@@ -1,6 +1,9 @@
 //! The settings: their defaults, their check when they are set, and their reading.
 
-use crate::net::{Timeouts, topology};
+use crate::{
+    metrics,
+    net::{Timeouts, topology},
+};
 use ext_php_rs::{
     error::php_error,
     ffi::{zend_ini_entry, zend_string},
@@ -35,13 +38,24 @@ const COMMAND_TIMEOUT: &CStr = c"redis_lease.command_timeout";
 const MAX_HOLD: &CStr = c"redis_lease.max_hold";
 const RELEASE_ON_SHUTDOWN: &CStr = c"redis_lease.release_on_shutdown";
 const METRICS: &CStr = c"redis_lease.metrics";
+const METRICS_PREFIXES: &CStr = c"redis_lease.metrics_prefixes";
 const SPIN: &CStr = c"redis_lease.spin";
 
 /// Every setting, in the order of the documentation.
-pub const NAMES: [&CStr; 9] =
-    [DSN, PREFIX, TTL, CONNECT_TIMEOUT, COMMAND_TIMEOUT, MAX_HOLD, RELEASE_ON_SHUTDOWN, METRICS, SPIN];
+pub const NAMES: [&CStr; 10] = [
+    DSN,
+    PREFIX,
+    TTL,
+    CONNECT_TIMEOUT,
+    COMMAND_TIMEOUT,
+    MAX_HOLD,
+    RELEASE_ON_SHUTDOWN,
+    METRICS,
+    METRICS_PREFIXES,
+    SPIN,
+];
 
-static DEFINITIONS: IniEntryDefs<10> = IniEntryDefs::new([
+static DEFINITIONS: IniEntryDefs<11> = IniEntryDefs::new([
     entry(DSN, c"redis://127.0.0.1:6379", IniEntryPermission::All),
     entry(PREFIX, c"lock:", IniEntryPermission::All),
     entry(TTL, c"10", IniEntryPermission::All),
@@ -50,6 +64,7 @@ static DEFINITIONS: IniEntryDefs<10> = IniEntryDefs::new([
     entry(MAX_HOLD, c"3600", IniEntryPermission::All),
     entry(RELEASE_ON_SHUTDOWN, c"1", IniEntryPermission::All),
     entry(METRICS, c"1", IniEntryPermission::System),
+    entry(METRICS_PREFIXES, c"", IniEntryPermission::System),
     entry(SPIN, c"100", IniEntryPermission::All),
     IniEntryDef::end(),
 ]);
@@ -83,7 +98,10 @@ unsafe extern "C" fn check(
     let (name, value) = unsafe { (entry.as_ref().and_then(|entry| entry.name.as_ref()), value.as_ref()) };
     let (Some(name), Some(value)) = (name, value) else { return 0 };
     match rule_broken(name.as_bytes(), value.as_bytes()) {
-        None => 0,
+        None => {
+            apply(name.as_bytes(), value.as_bytes());
+            0
+        }
         // Refusing it would leave the default in force, and this host would lock in another Redis than its
         // peers. Kept, it is refused whenever it is used.
         Some(_) if stage == STARTUP && name.as_bytes() == DSN.to_bytes() => 0,
@@ -92,6 +110,20 @@ unsafe extern "C" fn check(
             -1
         }
     }
+}
+
+/// What is not read anew whenever it is needed.
+fn apply(name: &[u8], value: &[u8]) {
+    if name == METRICS.to_bytes() {
+        metrics::turn(truth(value).unwrap_or(true));
+    } else if name == METRICS_PREFIXES.to_bytes() {
+        metrics::set_prefixes(prefixes(value).into_iter());
+    }
+}
+
+/// The prefixes that a setting names.
+fn prefixes(value: &[u8]) -> Vec<&str> {
+    std::str::from_utf8(value).unwrap_or_default().split_whitespace().collect()
 }
 
 fn rule_broken(name: &[u8], value: &[u8]) -> Option<String> {
@@ -108,6 +140,19 @@ fn rule_broken(name: &[u8], value: &[u8]) -> Option<String> {
         name if name == SPIN.to_bytes() => within(0.0..=10_000.0, "must be between 0 and 10000 microseconds"),
         name if name == RELEASE_ON_SHUTDOWN.to_bytes() || name == METRICS.to_bytes() => {
             truth(value).is_none().then(|| "must be a boolean: 1, on, yes, true, or 0, off, no, false".to_owned())
+        }
+        name if name == METRICS_PREFIXES.to_bytes() => {
+            let fits = |prefix: &&str| prefix.len() <= metrics::LONGEST_PREFIX;
+            let is_usable = std::str::from_utf8(value).is_ok_and(|text| {
+                let all = || text.split_whitespace();
+                all().all(|prefix| fits(&prefix)) && all().count() <= metrics::MOST_PREFIXES
+            });
+            (!is_usable).then(|| {
+                let (most, longest) = (metrics::MOST_PREFIXES, metrics::LONGEST_PREFIX);
+                format!(
+                    "must be at most {most} prefixes of at most {longest} bytes, separated by white space, in UTF-8"
+                )
+            })
         }
         name if name == PREFIX.to_bytes() => (value.len() > LONGEST_PREFIX || value.contains(&0))
             .then(|| format!("must be at most {LONGEST_PREFIX} bytes, and none of them NUL")),

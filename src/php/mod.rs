@@ -11,6 +11,8 @@ mod ini;
 mod interrupts;
 mod lifecycle;
 mod lock;
+mod metrics;
+mod sapi;
 
 use ext_php_rs::prelude::*;
 

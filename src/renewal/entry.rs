@@ -8,6 +8,7 @@ use crate::{
     clock::Moment,
     error::Result,
     loss::Loss,
+    metrics::{self, Counter, Histogram, Prefix},
     net::Timeouts,
     store::{self, Keys, Renewed, Standing, jittered},
 };
@@ -62,6 +63,7 @@ pub struct Task {
 impl Entry {
     /// What a renewal of it at `now` takes.
     pub fn task(&self, now: Moment) -> Task {
+        metrics::observe(Histogram::RenewalLag, now.since(self.schedule.next()));
         Task {
             lease: Arc::clone(&self.lease),
             ttl: self.schedule.ttl(),
@@ -75,6 +77,11 @@ impl Entry {
         if matches!(self.phase, Phase::Over(..)) {
             return;
         }
+        metrics::count(match &result {
+            Ok(Renewed::Held(_)) => Counter::RenewedByThread,
+            Ok(Renewed::Lost(_)) => Counter::LostAtThread,
+            Err(_) => Counter::FailedAtThread,
+        });
         match (result, self.schedule.step(now)) {
             // A late answer revives nothing: its owner may have read already that the validity is over.
             (Err(_), Step::Lost(loss)) => self.lose(loss.unanswered()),
@@ -93,6 +100,9 @@ impl Entry {
 
     /// For good: what comes of a lease that may be another's by now is its owner's to find out.
     pub fn lose(&mut self, loss: Loss) {
+        if self.phase == Phase::Kept {
+            Loss::count(Some(loss), Prefix::of(self.lease.keys.resource()));
+        }
         // One that is being given back concerns nobody any more.
         self.phase = Phase::Over(loss, self.bell.is_some() && self.phase == Phase::Kept);
         self.ring();

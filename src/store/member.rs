@@ -3,6 +3,7 @@
 
 use super::{
     Keys,
+    node::kind_of,
     outage::Outage,
     probe::{self, Identity},
     protocol::Request,
@@ -11,6 +12,7 @@ use super::{
 use crate::{
     clock::Moment,
     error::Operation,
+    metrics::{PerServer, Server},
     net::{Budget, Link, Reason, Refusal, Reply, dsn::Endpoint, poll::Interest},
 };
 use redis::Cmd;
@@ -33,6 +35,9 @@ pub struct Member {
     /// The scripts this link has sent in full, a bit for each operation.
     known: u16,
     pub(super) outage: Outage,
+    server: Server,
+    /// Whether there was a link that was answered on.
+    was_connected: bool,
     /// The latest link failed, and no other has been answered on since.
     is_away: bool,
     /// How long the latest answer took.
@@ -103,6 +108,8 @@ impl Member {
             identity: None,
             known: 0,
             outage: Outage::default(),
+            server: Server::default(),
+            was_connected: false,
             is_away: false,
             trip: Duration::MAX,
             missing: None,
@@ -264,7 +271,11 @@ impl Member {
             self.silent_since = now;
             self.is_away = false;
             self.outage.end();
+            self.count(kind_of(&reply));
             if owed.ticket == PROBE {
+                if std::mem::replace(&mut self.was_connected, true) {
+                    self.count(PerServer::Reconnects);
+                }
                 self.identity = Some(Identity::read(&reply, now));
             } else if let Err(refusal) = &reply
                 && refusal.code == "NOSCRIPT"
@@ -280,6 +291,11 @@ impl Member {
             }
         }
         Ok(None)
+    }
+
+    /// One more of what is counted for each server.
+    pub fn count(&self, what: PerServer) {
+        self.server.count(what, || self.endpoint.to_string());
     }
 
     /// What to poll for.

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
+    metrics::{self, Counter, PerServer, Server},
     net::{
         Budget, Fault, Link, Reason, Refusal, Reply,
         dsn::Endpoint,
@@ -28,11 +29,14 @@ pub struct Node {
     link: Option<Link>,
     /// The next command is for a slot that is just being moved here.
     is_asking: bool,
+    /// Whether there was a link before.
+    was_connected: bool,
     /// How many links there have been.
     generation: u64,
     /// How long the latest answer took.
     latest_trip: Duration,
     outage: Outage,
+    server: Server,
     /// Kept for its memory only.
     command: Cmd,
 }
@@ -97,9 +101,11 @@ impl Node {
             place,
             link: None,
             is_asking: false,
+            was_connected: false,
             generation: 0,
             latest_trip: Duration::MAX,
             outage: Outage::default(),
+            server: Server::default(),
             command: Cmd::new(),
         }
     }
@@ -175,6 +181,9 @@ impl Node {
         loop {
             match (self.send(encode, budget), &unanswered) {
                 (Sending::Answered(reply, sent_at), _) => {
+                    if unanswered.is_some() {
+                        metrics::count(Counter::UnknownResent);
+                    }
                     return Ok(Answer { reply, sent_at, may_arrive_again: unanswered.is_some() });
                 }
                 // It was the primary when the link was made. Who is it now?
@@ -203,6 +212,7 @@ impl Node {
                 return Err(self.unknown(operation, unanswered.unwrap_or(Reason::TimedOut)));
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
+            metrics::count(Counter::RetryUnanswered);
         }
     }
 
@@ -219,9 +229,12 @@ impl Node {
         }
         let sent_at = Moment::now();
         match link.exchange_queued(encode.len(), budget.command_by()) {
-            Ok(replies) => replies.into_iter().collect::<std::result::Result<_, _>>().ok().map(|all| (all, sent_at)),
+            Ok(replies) => {
+                replies.iter().for_each(|reply| self.count(kind_of(reply)));
+                replies.into_iter().collect::<std::result::Result<_, _>>().ok().map(|all| (all, sent_at))
+            }
             Err(reason) => {
-                self.outage.note(&reason);
+                self.note_fault(&reason);
                 self.link = None;
                 None
             }
@@ -322,7 +335,12 @@ impl Node {
                 link
             }),
         };
-        self.link = Some(link.inspect_err(|reason| self.outage.note(reason))?);
+        self.server.forget();
+        self.link = Some(link.inspect_err(|reason| self.note_fault(reason))?);
+        if self.was_connected {
+            self.count(PerServer::Reconnects);
+        }
+        self.was_connected = true;
         Ok(Kept::No)
     }
 
@@ -347,16 +365,31 @@ impl Node {
             other => other,
         };
         match &result {
-            Ok((_, sent_at)) => {
+            Ok((reply, sent_at)) => {
                 *latest_trip = Moment::now().since(*sent_at);
                 outage.end();
+                self.count(kind_of(reply));
             }
             Err(fault) => {
-                outage.note(&fault.reason);
-                *slot = None;
+                self.link = None;
+                // That it found a kept link closed is no fault of the server's.
+                if fault.sent || !matches!(fault.reason, Reason::Closed | Reason::Io(_)) {
+                    self.note_fault(&fault.reason);
+                }
             }
         }
         result
+    }
+
+    fn note_fault(&mut self, reason: &Reason) {
+        self.outage.note(reason);
+        if let Some(kind) = reason.kind() {
+            self.count(kind);
+        }
+    }
+
+    fn count(&self, what: PerServer) {
+        self.server.count(what, || self.name());
     }
 
     fn not_executed(&self, operation: Operation, reason: Reason) -> Error {
@@ -368,6 +401,14 @@ impl Node {
 
     fn unknown(&self, operation: Operation, reason: Reason) -> Error {
         Error::Unknown { operation, node: self.name(), reason }
+    }
+}
+
+/// As what an answer is counted. To be sent elsewhere, or asked for the whole script, is no fault.
+pub(super) fn kind_of(reply: &std::result::Result<Reply, Refusal>) -> PerServer {
+    match reply {
+        Err(refusal) if !matches!(refusal.code.as_str(), "NOSCRIPT" | "MOVED" | "ASK") => PerServer::Refused,
+        _ => PerServer::Answers,
     }
 }
 

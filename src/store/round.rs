@@ -11,6 +11,7 @@ use super::{
 use crate::{
     clock::Moment,
     error::Operation,
+    metrics::{self, Counter},
     net::{
         Reason, Refusal,
         poll::{self, Interest, Woken},
@@ -129,7 +130,13 @@ impl Nodes {
             }
         }
         self.broke_off = seats.iter().any(|seat| seat.unanswered.is_some());
-        (seats.iter_mut().map(Seat::close).collect(), ticket)
+        let resent = seats.iter().filter(|seat| seat.was_resent_to());
+        resent.for_each(|_| metrics::count(Counter::UnknownResent));
+        let ballots: Vec<Ballot> = seats.iter_mut().map(Seat::close).collect();
+        for ((member, ballot), ask) in self.members.iter().zip(&ballots).zip(&asks) {
+            verdict::counted(ballot, ask.request.operation()).for_each(|what| member.count(what));
+        }
+        (ballots, ticket)
     }
 
     /// Whether so many nodes were silent just now that the others are no majority.

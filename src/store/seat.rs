@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
+    metrics::{self, Counter},
     net::{Link, Reason, Refusal, Reply},
 };
 use std::time::Duration;
@@ -75,6 +76,11 @@ impl Seat {
     /// What came of it, once that is known; who is left out may still take part.
     pub fn ballot(&self) -> Option<&Ballot> {
         if let Phase::Done(ballot) = &self.phase { Some(ballot) } else { None }
+    }
+
+    /// Whether a question that had gone unanswered was answered when it was sent again.
+    pub fn was_resent_to(&self) -> bool {
+        self.unanswered.is_some() && matches!(self.phase, Phase::Done(Ballot::Answered(..)))
     }
 
     /// Whether the question has still to leave.
@@ -245,6 +251,9 @@ impl Seat {
         self.phase = if was_sent {
             let can_resend = ask.request.operation().is_repeatable() && self.unanswered.is_none();
             self.unanswered.get_or_insert(reason);
+            if can_resend {
+                metrics::count(Counter::RetryUnanswered);
+            }
             match can_resend {
                 true => retry(if self.is_kept { Duration::ZERO } else { RESEND }),
                 false => Phase::Done(Ballot::Unanswered(self.unanswered.take().unwrap_or(Reason::Closed))),

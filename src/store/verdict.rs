@@ -9,6 +9,7 @@ use super::{
 use crate::{
     clock::Moment,
     error::{Error, NoMajority, NodeReasons, Operation, hint},
+    metrics::PerServer,
 };
 use std::time::Duration;
 
@@ -170,6 +171,19 @@ pub fn contention(ballots: &[Ballot], majority: usize) -> Option<Outcome> {
             Outcome::Contended(if reserved > 0 && needed == 0 { None } else { last })
         }
     })
+}
+
+/// As what a ballot is counted: a vote, if it was about who gets the lock, and what failed. That an answer came is
+/// counted where it is read.
+pub fn counted(ballot: &Ballot, operation: Operation) -> impl Iterator<Item = PerServer> {
+    let (vote, fault) = match ballot {
+        Ballot::Answered(..) if fence(ballot).is_some() => (PerServer::VoteGranted, None),
+        Ballot::Answered(..) => (PerServer::VoteHeld, None),
+        Ballot::Refused(_) => (PerServer::VoteRefused, None),
+        Ballot::Unasked(reason) => (PerServer::VoteAbsent, reason.kind()),
+        Ballot::Unanswered(reason) => (PerServer::VoteSilent, reason.kind()),
+    };
+    (operation == Operation::Acquire).then_some(vote).into_iter().chain(fault)
 }
 
 /// Why a node's ballot is none for us.

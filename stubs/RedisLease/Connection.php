@@ -12,7 +12,7 @@ namespace RedisLease;
 final class Connection
 {
     /**
-     * @param string $dsn redis://[user[:pass]@]host[:port][/db], rediss:// for TLS (with ?ca=&cert=&key=), or
+     * @param non-empty-string $dsn redis://[user[:pass]@]host[:port][/db], rediss:// for TLS (with ?ca=&cert=&key=), or
      *     unix:///path[?db=&user=&pass=]; valkey:// and valkeys:// mean the same. Three, five or seven of them,
      *     separated by white space, are independent nodes of which a majority decides; ?restart_guard=seconds (0 to
      *     31536000) at one of them keeps a server that started less than that long ago from new grants.
@@ -28,7 +28,7 @@ final class Connection
      *     Null takes the ini setting redis_lease.prefix.
      *
      * @throws \ValueError when the DSN is malformed or of an unknown scheme, names a node twice or an even number of
-     *     them, or when a time-out is out of range, NAN or INF
+     *     them, when a time-out is out of range, NAN or INF, or when the prefix is longer than 1024 bytes
      */
     public function __construct(
         #[\SensitiveParameter]
@@ -54,7 +54,10 @@ final class Connection
      *
      * Run Redis with maxmemory-policy noeviction: every other policy may drop locks when memory is short.
      *
-     * @return array<string, float|string> per node: its address => the round trip in seconds, or the error
+     * @return array<non-empty-string, float|non-empty-string> per node: its address => the round trip in seconds, or the error.
+     *     What is to be known beside it has a line of its own, such as "address (waiting)".
+     *
+     * @phpstan-impure
      */
     public function ping(): array
     {

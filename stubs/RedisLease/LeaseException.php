@@ -10,6 +10,10 @@ namespace RedisLease;
  */
 class LeaseException extends \RuntimeException
 {
-    /** The name of the resource, without prefix. Null where no lock was concerned. */
+    /**
+     * The name of the resource, without prefix. Null where no lock was concerned.
+     *
+     * @var non-empty-string|null
+     */
     public ?string $resource = null;
 }

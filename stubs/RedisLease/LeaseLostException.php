@@ -11,6 +11,10 @@ class LeaseLostException extends LeaseException
     /** What the critical section returned; null when it was stopped. */
     public mixed $result = null;
 
-    /** How it was lost: see DistributedLock::loss(). Null where that is not known. */
+    /**
+     * How it was lost: see DistributedLock::loss(). Null where that is not known.
+     *
+     * @var 'expired'|'deleted'|'taken'|'unreachable'|'max_hold'|null
+     */
     public ?string $loss = null;
 }

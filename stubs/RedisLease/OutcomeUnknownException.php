@@ -11,9 +11,17 @@ namespace RedisLease;
  */
 class OutcomeUnknownException extends LeaseException
 {
-    /** The token of the attempt. */
+    /**
+     * The token of the attempt.
+     *
+     * @var non-empty-string|null
+     */
     public ?string $token = null;
 
-    /** The fence last confirmed for this token, null where none was. */
+    /**
+     * The fence last confirmed for this token, null where none was.
+     *
+     * @var positive-int|null
+     */
     public ?int $fence = null;
 }

@@ -6,17 +6,18 @@ namespace RedisLease\Bench\Peer;
 
 use Illuminate\Cache\RedisStore;
 use Illuminate\Contracts\Cache\Lock;
+use Illuminate\Contracts\Cache\LockProvider;
 use Illuminate\Redis\RedisManager;
 use RedisLease\Bench\Address;
 use RedisLease\Bench\Peer;
 use RuntimeException;
 
 /** Laravel's cache lock on phpredis, as Cache::lock() makes it, without the rest of the framework around it. */
-final class Laravel implements Peer
+class Laravel implements Peer
 {
-    private const LIBRARY = 'Illuminate/Cache/autoload.php';
+    protected const LIBRARY = 'Illuminate/Cache/autoload.php';
 
-    private readonly RedisStore $store;
+    private readonly LockProvider $store;
     private ?Lock $lock = null;
 
     public static function package(): ?string
@@ -33,14 +34,21 @@ final class Laravel implements Peer
     public function __construct(Address $address, private readonly string $name)
     {
         require_once self::LIBRARY;
+        $this->store = $this->store($address);
+    }
+
+    protected function store(Address $address): LockProvider
+    {
         $server = $address->isUnix()
             ? ['host' => $address->text, 'port' => 0]
             : ['host' => $address->host(), 'port' => $address->port()];
         $manager = new RedisManager(null, 'phpredis', ['default' => $server + ['persistent' => true]]);
-        $this->store = new RedisStore($manager, 'lock', 'default');
-        if ($this->store->getPrefix() !== 'lock:') {
-            $this->store->setPrefix('lock:');
+        $store = new RedisStore($manager, 'lock', 'default');
+        if ($store->getPrefix() !== 'lock:') {
+            $store->setPrefix('lock:');
         }
+
+        return $store;
     }
 
     public function cycles(int $count): void

@@ -15,7 +15,7 @@ use Symfony\Component\Lock\Store\RedisStore;
 /** symfony/lock on phpredis. Its token belongs to the lock object, so each attempt has a new one. */
 class Symfony implements Peer
 {
-    private const LIBRARY = 'Symfony/Component/Lock/autoload.php';
+    protected const LIBRARY = 'Symfony/Component/Lock/autoload.php';
 
     protected readonly LockFactory $factory;
     protected readonly string $key;
@@ -34,8 +34,18 @@ class Symfony implements Peer
     public function __construct(Address $address, string $name)
     {
         require_once self::LIBRARY;
-        $this->factory = new LockFactory($this->store($address));
-        $this->key = "lock:$name";
+        $this->factory = $this->factory($address);
+        $this->key = $this->key($name);
+    }
+
+    protected function factory(Address $address): LockFactory
+    {
+        return new LockFactory($this->store($address));
+    }
+
+    protected function key(string $name): string
+    {
+        return "lock:$name";
     }
 
     protected function store(Address $address): PersistingStoreInterface

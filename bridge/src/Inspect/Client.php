@@ -22,4 +22,7 @@ interface Client
 
     /** Milliseconds; -1: it never ends, -2: it is gone. */
     public function pttl(string $key): int;
+
+    /** How many of the extension's connections are blocked in a wait; null where this client may not ask. */
+    public function waiting(): ?int;
 }

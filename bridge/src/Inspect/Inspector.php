@@ -42,11 +42,13 @@ final class Inspector
      * The leases whose resource begins so. SCAN does not stop the server; a lease that comes or goes meanwhile may be
      * in the list or not.
      *
+     * @param bool $withWaiters whether to ask of each if somebody waits for it, which is one more round trip
+     *
      * @return iterable<Lease>
      *
      * @throws LogicException without a client
      */
-    public function list(string $beginning = ''): iterable
+    public function list(string $beginning = '', bool $withWaiters = false): iterable
     {
         $client = $this->client ?? throw new LogicException('Leases can be listed only with a Redis client.');
         $prefix = $this->prefix();
@@ -54,7 +56,7 @@ final class Inspector
         foreach ($client->scan(addcslashes($prefix . $beginning, '\\*?[]') . '*') as $key) {
             // SCAN may give a key twice.
             $resource = substr((string) $key, strlen($prefix));
-            $lease = isset($seen[$key]) || $resource === '' ? null : $this->read($client, $resource);
+            $lease = isset($seen[$key]) || $resource === '' ? null : $this->read($client, $resource, $withWaiters);
             $seen[$key] = true;
             if ($lease !== null) {
                 yield $lease;
@@ -78,6 +80,16 @@ final class Inspector
     }
 
     /**
+     * How many clients wait for any lock on the server, or on all nodes of a cluster.
+     *
+     * @return int|null null where the client may not ask, or there is none
+     */
+    public function waiting(): ?int
+    {
+        return $this->client?->waiting();
+    }
+
+    /**
      * Removes a lock. Its owner is not asked, and may be at work.
      *
      * @param string|null $owner only if this token has it
@@ -93,7 +105,7 @@ final class Inspector
             : $this->leases->restore($resource, $owner)->release();
     }
 
-    private function read(Client $client, string $resource): ?Lease
+    private function read(Client $client, string $resource, bool $withWaiters = false): ?Lease
     {
         $key = $this->prefix() . $resource;
         [$value, $ttl] = [$client->get($key), $client->pttl($key)];
@@ -101,30 +113,35 @@ final class Inspector
             return null;
         }
         $isHandedOver = str_starts_with($value, 'reserved:');
-        $fenceKey = self::fenceKey($this->prefix(), $resource);
+        $fenceKey = self::beside($this->prefix(), $resource, 'fence');
         // The fence stands with the token it was minted for: another one's is not shown.
         $fence = $fenceKey === null || $isHandedOver ? null : explode(':', (string) $client->get($fenceKey), 2);
+        $waiterKey = $withWaiters ? self::beside($this->prefix(), $resource, 'waiter') : null;
 
         return new Lease(
             $resource,
             $isHandedOver ? null : $value,
             ($fence[1] ?? null) === $value ? (int) $fence[0] : null,
             $ttl < 0 ? null : $ttl / 1000,
+            $waiterKey === null ? null : $client->get($waiterKey) !== null,
         );
     }
 
-    /** As the extension names it; null for the rare names whose braces it has to answer with a number. */
-    private static function fenceKey(string $prefix, string $resource): ?string
+    /**
+     * A key beside the lock's, as the extension names it; null for the rare names whose braces it has to answer with a
+     * number.
+     */
+    private static function beside(string $prefix, string $resource, string $what): ?string
     {
         if (strpbrk($prefix, '{}') !== false) {
             return null;
         }
         $start = substr($prefix, 0, -1) . '~';
         if (strpbrk($resource, '{}') === false) {
-            return $start . '{' . $prefix . $resource . '}:fence';
+            return $start . '{' . $prefix . $resource . "}:$what";
         }
 
-        return preg_match('/^[^{]*\{[^}]+\}/', $resource) === 1 ? "$start$resource/fence" : null;
+        return preg_match('/^[^{]*\{[^}]+\}/', $resource) === 1 ? "$start$resource/$what" : null;
     }
 
     private function prefix(): string

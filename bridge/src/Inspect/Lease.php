@@ -11,12 +11,14 @@ final class Lease
      * @param string|null $owner the token; null while the lock is handed to a waiter
      * @param int|null $fence null where it is not known
      * @param float|null $ttl seconds; null when it never ends, which no lease does: another program's key
+     * @param bool|null $isWaitedFor whether somebody waits for it, or did until a few seconds ago; null: not asked
      */
     public function __construct(
         public readonly string $resource,
         public readonly ?string $owner,
         public readonly ?int $fence,
         public readonly ?float $ttl,
+        public readonly ?bool $isWaitedFor = null,
     ) {
     }
 
@@ -35,7 +37,7 @@ final class Lease
         ];
     }
 
-    private static function printable(string $bytes): string
+    public static function printable(string $bytes): string
     {
         $isText = preg_match('/^[^\p{C}]*$/u', $bytes) === 1;
 

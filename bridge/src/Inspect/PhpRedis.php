@@ -21,7 +21,7 @@ final class PhpRedis implements Client
 
     public function scan(string $pattern): iterable
     {
-        foreach ($this->redis instanceof RedisCluster ? $this->redis->_masters() : [null] as $node) {
+        foreach ($this->nodes() as $node) {
             $cursor = '0';
             do {
                 [$cursor, $names] = $this->ask($node, 'SCAN', $cursor, 'MATCH', $pattern, 'COUNT', '1000', 'TYPE', 'string');
@@ -40,6 +40,26 @@ final class PhpRedis implements Client
     public function pttl(string $key): int
     {
         return $this->ask($key, 'PTTL', $key);
+    }
+
+    public function waiting(): ?int
+    {
+        $count = 0;
+        try {
+            foreach ($this->nodes() as $node) {
+                $count += Waiting::count($this->ask($node, 'CLIENT', 'LIST'));
+            }
+        } catch (RedisException) {
+            return null;
+        }
+
+        return $count;
+    }
+
+    /** @return list<array{string, int}|null> */
+    private function nodes(): array
+    {
+        return $this->redis instanceof RedisCluster ? $this->redis->_masters() : [null];
     }
 
     /** @param array{string, int}|string|null $node the node of a cluster, or a key of it */

@@ -48,6 +48,15 @@ final class Predis implements Client
         return $this->ask('PTTL', $key);
     }
 
+    public function waiting(): ?int
+    {
+        try {
+            return Waiting::count($this->ask('CLIENT', 'LIST'));
+        } catch (ServerException) {
+            return null;
+        }
+    }
+
     private function ask(string $command, string ...$words): mixed
     {
         // Predis 1 takes all words as one list, Predis 2 the command apart.

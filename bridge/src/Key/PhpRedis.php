@@ -59,7 +59,11 @@ final class PhpRedis implements Client
         }
     }
 
-    /** phpredis answers false to some errors of the server and throws others: here all are thrown. */
+    /**
+     * phpredis answers false to some errors of the server and throws others: here all are thrown.
+     *
+     * @param callable(): mixed $command
+     */
     private function answer(callable $command): mixed
     {
         if ($this->redis->getMode() !== Redis::ATOMIC) {

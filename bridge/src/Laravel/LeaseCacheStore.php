@@ -8,6 +8,7 @@ use BadMethodCallException;
 use Illuminate\Contracts\Cache\LockProvider;
 use Illuminate\Contracts\Cache\Store;
 use InvalidArgumentException;
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 
 /**
@@ -22,6 +23,7 @@ final class LeaseCacheStore implements LockProvider, Store
         private readonly Store $values,
         private readonly LeaseFactory $leases,
         private readonly float $longTtl,
+        private readonly ?HeldByRequest $held = null,
     ) {
     }
 
@@ -32,7 +34,7 @@ final class LeaseCacheStore implements LockProvider, Store
      */
     public function lock($name, $seconds = 0, $owner = null): LeaseLock
     {
-        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl);
+        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl, $this->held);
     }
 
     /**
@@ -72,7 +74,13 @@ final class LeaseCacheStore implements LockProvider, Store
         return (bool) $this->values->putMany($values, $seconds);
     }
 
-    /** Laravel asks whether a store has this, and does it itself where it has not. */
+    /**
+     * Laravel asks whether a store has this, and does it itself where it has not.
+     *
+     * @param string $key
+     * @param mixed $value
+     * @param int $seconds
+     */
     public function add($key, $value, $seconds): bool
     {
         if (method_exists($this->values, 'add')) {
@@ -97,7 +105,12 @@ final class LeaseCacheStore implements LockProvider, Store
         return (bool) $this->values->forever($key, $value);
     }
 
-    /** Every store has it from Laravel 13 on. */
+    /**
+     * Every store has it from Laravel 13 on.
+     *
+     * @param string $key
+     * @param int $seconds
+     */
     public function touch($key, $seconds): bool
     {
         if (method_exists($this->values, 'touch')) {
@@ -124,7 +137,11 @@ final class LeaseCacheStore implements LockProvider, Store
         return $this->values->getPrefix();
     }
 
-    /** Laravel asks for this by name, so it is here whether or not the store of the values has it. */
+    /**
+     * Laravel asks for this by name, so it is here whether or not the store of the values has it.
+     *
+     * @param list<string>|string $names
+     */
     public function tags($names): mixed
     {
         if (!method_exists($this->values, 'tags')) {
@@ -134,7 +151,11 @@ final class LeaseCacheStore implements LockProvider, Store
         return $this->values->tags(is_array($names) ? $names : func_get_args());
     }
 
-    /** Whatever else the store of the values can do. */
+    /**
+     * Whatever else the store of the values can do.
+     *
+     * @param list<mixed> $arguments
+     */
     public function __call(string $method, array $arguments): mixed
     {
         return $this->values->$method(...$arguments);

@@ -7,6 +7,7 @@ namespace RedisLease\Bridge\Laravel;
 use DistributedLock;
 use Illuminate\Cache\Lock;
 use Illuminate\Contracts\Cache\LockTimeoutException;
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Patience;
 use RedisLease\LeaseException;
@@ -36,6 +37,7 @@ final class LeaseLock extends Lock
      * @param int|float $seconds 0: the lease lives for $longTtl, and is renewed while this object lives
      * @param string|null $owner of a lock that is held already
      * @param float $longTtl seconds
+     * @param HeldByRequest|null $held told of a lease that is renewed, to end the renewal with the request
      */
     public function __construct(
         private readonly LeaseFactory $leases,
@@ -43,6 +45,7 @@ final class LeaseLock extends Lock
         $seconds,
         $owner,
         private readonly float $longTtl,
+        private readonly ?HeldByRequest $held = null,
     ) {
         parent::__construct($name, $seconds, (string) $owner);
     }
@@ -193,7 +196,9 @@ final class LeaseLock extends Lock
         [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), getmypid()];
         $this->lease = $isEndless ? $lease : null;
         [$this->owed, $this->isReleased] = [null, false];
-        if (!$isEndless) {
+        if ($isEndless) {
+            $this->held?->add($lease, stays: true);
+        } else {
             $lease->detach();
         }
 
@@ -202,7 +207,10 @@ final class LeaseLock extends Lock
 
     private function lease(): DistributedLock
     {
-        return $this->owed ?? $this->lease ?? $this->leases->restore($this->name, $this->owner, $this->ttl());
+        // Detached at a request's end, it has no token any more.
+        $lease = $this->owed ?? ($this->lease?->token() === null ? null : $this->lease);
+
+        return $lease ?? $this->leases->restore($this->name, $this->owner, $this->ttl());
     }
 
     private function ttl(): float

@@ -6,6 +6,7 @@ namespace RedisLease\Bridge\Laravel;
 
 use Illuminate\Contracts\Container\Container;
 use InvalidArgumentException;
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Connection;
@@ -24,7 +25,11 @@ final class Leases
     {
     }
 
-    /** The cache store of one configuration. */
+    /**
+     * The cache store of one configuration.
+     *
+     * @param array<string, mixed> $config
+     */
     public function store(array $config): LeaseCacheStore
     {
         $values = $config['store'] ?? throw new InvalidArgumentException(
@@ -35,12 +40,18 @@ final class Leases
         }
         $store = $this->app->make('cache')->store($values)->getStore();
 
-        return new LeaseCacheStore($store, $this->factory($config), (float) ($config['long_ttl'] ?? self::LONG_TTL));
+        $longTtl = (float) ($config['long_ttl'] ?? self::LONG_TTL);
+
+        return new LeaseCacheStore($store, $this->factory($config), $longTtl, $this->app->make(HeldByRequest::class));
     }
 
-    public function factory(array $config): LeaseFactory
+    /**
+     * @param array<string, mixed> $config
+     * @param HeldByRequest|null $held for leases that the application's own code makes
+     */
+    public function factory(array $config, ?HeldByRequest $held = null): LeaseFactory
     {
-        return new LeaseFactory(self::connection($config, $this->prefix($config)), $config['ttl'] ?? null);
+        return new LeaseFactory(self::connection($config, $this->prefix($config)), $config['ttl'] ?? null, $held);
     }
 
     public function inspector(?string $store): Inspector
@@ -52,7 +63,11 @@ final class Leases
         return new Inspector($this->factory($config), $client, $this->prefix($config));
     }
 
-    /** The configuration of the store of that name, or of the first whose driver is redis_lease. */
+    /**
+     * The configuration of the store of that name, or of the first whose driver is redis_lease.
+     *
+     * @return array<string, mixed>
+     */
     public function configuration(?string $store = null): array
     {
         foreach ((array) $this->config('cache.stores') as $name => $config) {
@@ -64,6 +79,7 @@ final class Leases
         return $store === null ? [] : throw new InvalidArgumentException("The driver of the cache store $store is not redis_lease.");
     }
 
+    /** @param array<string, mixed> $config */
     private static function connection(array $config, ?string $prefix): Connection
     {
         return new Connection(
@@ -74,7 +90,11 @@ final class Leases
         );
     }
 
-    /** Applications that share a Redis are told apart by the cache's prefix: their locks too. */
+    /**
+     * Applications that share a Redis are told apart by the cache's prefix: their locks too.
+     *
+     * @param array<string, mixed> $config
+     */
     private function prefix(array $config): ?string
     {
         $ofCache = (string) $this->config('cache.prefix');

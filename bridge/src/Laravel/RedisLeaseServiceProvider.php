@@ -5,21 +5,43 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel;
 
 use Illuminate\Cache\CacheManager;
+use Illuminate\Queue\Events\JobExceptionOccurred;
+use Illuminate\Queue\Events\JobProcessed;
+use Illuminate\Queue\Events\JobProcessing;
+use Illuminate\Queue\Jobs\SyncJob;
 use Illuminate\Support\ServiceProvider;
 use RedisLease\Bridge\Laravel\Command\ListCommand;
 use RedisLease\Bridge\Laravel\Command\ReleaseCommand;
 use RedisLease\Bridge\Laravel\Command\ShowCommand;
+use RedisLease\Bridge\Laravel\Command\TopCommand;
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 
-/** Adds the cache driver redis_lease, LeaseFactory for native leases, and the artisan commands. */
+/**
+ * Adds the cache driver redis_lease, LeaseFactory for native leases, and the artisan commands; under Octane and in
+ * workers of queues, the end of what a request or a job holds.
+ */
 final class RedisLeaseServiceProvider extends ServiceProvider
 {
+    /** Of Laravel\Octane\Events. A request that fails is not terminated, and the worker then tells of its error. */
+    private const OCTANE = [
+        'begin' => ['RequestReceived', 'TaskReceived', 'TickReceived'],
+        'end' => ['RequestTerminated', 'TaskTerminated', 'TickTerminated', 'WorkerErrorOccurred'],
+        'stop' => ['WorkerStopping'],
+    ];
+    private const QUEUE = ['begin' => [JobProcessing::class], 'end' => [JobProcessed::class, JobExceptionOccurred::class]];
+
     public function register(): void
     {
+        // One for all requests: Octane serves each with a clone of the application.
+        $this->app->instance(HeldByRequest::class, new HeldByRequest());
         $this->app->bind(Leases::class, static fn ($app): Leases => new Leases($app));
         $this->app->bind(
             LeaseFactory::class,
-            static fn ($app): LeaseFactory => $app->make(Leases::class)->factory($app->make(Leases::class)->configuration()),
+            static fn ($app): LeaseFactory => $app->make(Leases::class)->factory(
+                $app->make(Leases::class)->configuration(),
+                $app->make(HeldByRequest::class),
+            ),
         );
         $this->callAfterResolving('cache', static function (CacheManager $cache): void {
             // Not static: the manager binds it to itself.
@@ -31,8 +53,20 @@ final class RedisLeaseServiceProvider extends ServiceProvider
 
     public function boot(): void
     {
+        [$held, $dispatcher] = [$this->app->make(HeldByRequest::class), $this->app->make('events')];
+        foreach (self::OCTANE as $method => $events) {
+            foreach ($events as $event) {
+                $dispatcher->listen("Laravel\\Octane\\Events\\$event", static fn () => $held->$method());
+            }
+        }
+        foreach (self::QUEUE as $method => $events) {
+            // A job of the sync queue is a part of the request, or the job, that dispatched it.
+            $dispatcher->listen($events, static function (object $event) use ($held, $method): void {
+                $event->job instanceof SyncJob || $held->$method();
+            });
+        }
         if ($this->app->runningInConsole()) {
-            $this->commands([ListCommand::class, ShowCommand::class, ReleaseCommand::class]);
+            $this->commands([ListCommand::class, ShowCommand::class, ReleaseCommand::class, TopCommand::class]);
         }
     }
 }

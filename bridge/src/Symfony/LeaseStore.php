@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Symfony;
 
 use DistributedLock;
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\Patience;
 use RedisLease\Connection;
 use RedisLease\LeaseException;
@@ -51,6 +52,8 @@ final class LeaseStore implements BlockingStoreInterface
      * @param float $initialTtl seconds, 0.01 to 31536000 (one year), for locks that name no TTL
      * @param float $longestWait seconds, 0 to 31536000, for which acquire(true) waits before it throws
      *     LockConflictedException. An outage of Redis ends it after three seconds.
+     * @param HeldByRequest|null $held told of locks with autoRelease, to give them back at the end of a request where
+     *     PHP ends none
      *
      * @throws InvalidTtlException when $initialTtl is out of range
      * @throws InvalidArgumentException when $longestWait is out of range
@@ -59,6 +62,7 @@ final class LeaseStore implements BlockingStoreInterface
         private readonly ?Connection $connection = null,
         private float $initialTtl = 300.0,
         private readonly float $longestWait = 300.0,
+        private readonly ?HeldByRequest $held = null,
     ) {
         self::checkTtl($initialTtl);
         if (!($longestWait >= 0.0 && $longestWait <= self::YEAR)) {
@@ -230,8 +234,10 @@ final class LeaseStore implements BlockingStoreInterface
     /** Remembers what became of the lease, and whether anything here shall give it back. */
     private function note(Key $key, DistributedLock $lease, ?float $unusedTtl): Grant
     {
-        [$isHeld, $token, $fence, $validity] = [$lease->isHeld(), $lease->token(), $lease->fence(), $lease->remaining()];
-        if ($isHeld && !$this->releasesItself) {
+        [$token, $fence, $validity] = [$lease->token(), $lease->fence(), $lease->remaining()];
+        if ($validity > 0.0 && $this->releasesItself) {
+            $this->held?->add($lease);
+        } elseif ($validity > 0.0) {
             $lease->detach();
             $lease = null;
         }

@@ -63,7 +63,11 @@ final class Statement
         return $statement;
     }
 
-    /** What PDO would have thrown. */
+    /**
+     * What PDO would have thrown.
+     *
+     * @param array{0: string|null, 1?: int|string|null, 2?: string|null} $errorInfo
+     */
     private static function failure(array $errorInfo): PDOException
     {
         [$state, $code, $text] = $errorInfo + [null, null, null];

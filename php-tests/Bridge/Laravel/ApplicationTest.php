@@ -15,6 +15,7 @@ use Illuminate\Support\Facades\Cache;
 use InvalidArgumentException;
 use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Tests\Bridge\CommandLines;
 use RedisLease\Tests\Bridge\Database\Needs;
 
 /** A booted application, which has found the package by itself. */
@@ -168,6 +169,9 @@ final class ApplicationTest extends LaravelTestCase
 
         self::assertStringContainsString((string) $lock->fence(), $run('lease:show', ['name' => 'order:1'])[1]);
         self::assertSame([1, "It is free.\n"], $run('lease:show', ['name' => 'order:2', '--store' => 'leases']));
+        [$code, $top] = $run('lease:top', ['beginning' => 'order:', '--once' => true]);
+        self::assertSame(0, $code);
+        self::assertMatchesRegularExpression("/1 lock held, 0 of .*\norder:1 +{$lock->owner()} +{$lock->fence()} /s", $top);
 
         self::assertSame(1, $run('lease:release', ['name' => 'order:1'])[0], 'nobody has said yes');
         self::assertSame(1, $run('lease:release', ['name' => 'order:1', '--owner' => $other->owner()])[0]);
@@ -178,5 +182,11 @@ final class ApplicationTest extends LaravelTestCase
 
         $this->expectException(InvalidArgumentException::class);
         $run('lease:list', ['--store' => 'memory']);
+    }
+
+    public function testTheCommandLinesOfTheReadmeAreKnown(): void
+    {
+        $commands = $this->app()->make(Kernel::class)->all();
+        CommandLines::check('php artisan', static fn (string $name) => $commands[$name]);
     }
 }

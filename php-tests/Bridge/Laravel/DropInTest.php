@@ -114,6 +114,23 @@ final class DropInTest extends LaravelTestCase
 
                 return [$first->get(), $second->get(), $first->release(), $second->get()];
             },
+            // Newer Laravels bring more that is made of locks.
+            'a method that does not overlap itself' => static function (Repository $cache) use ($outcome): mixed {
+                $inside = static fn () => $outcome(fn () => $cache->withoutOverlapping('a', fn () => 'overlaps', 30, 0));
+
+                return method_exists($cache, 'withoutOverlapping')
+                    ? [$cache->withoutOverlapping('a', $inside), $cache->withoutOverlapping('a', fn () => 'again', 30, 0)]
+                    : null;
+            },
+            'a funnel for two' => static function (Repository $cache): mixed {
+                if (!method_exists($cache, 'funnel')) {
+                    return null;
+                }
+                $pass = static fn (callable $then) => $cache->funnel('f')->limit(2)->releaseAfter(30)->block(0)
+                    ->then($then, fn () => 'full');
+
+                return [$pass(fn () => $pass(fn () => $pass(fn () => 'a third'))), $pass(fn () => 'again')];
+            },
             'values beside locks' => static function (Repository $cache): array {
                 $cache->put('v', ['x' => 1], 60);
                 $cache->lock('w', 30)->get();

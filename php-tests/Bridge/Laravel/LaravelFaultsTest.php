@@ -13,9 +13,13 @@ use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\StaleFenceException;
 use RedisLease\Connection;
 use RedisLease\ConnectionException;
+use RedisLease\ServerException;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\KeySlot;
+use RedisLease\Tests\Support\Monitor;
+use RedisLease\Tests\Support\MonitorLine;
 use RedisLease\Tests\Support\Proc;
+use RedisLease\Tests\Support\RedisCluster;
 use RedisLease\Tests\Support\RedisServer;
 
 use function RedisLease\Tests\Support\eventually;
@@ -194,5 +198,70 @@ final class LaravelFaultsTest extends LaravelTestCase
         $lock->release();
         $waiter->hear();
         $waiter->finish();
+    }
+
+    /** laravel#59533: the same, and whatever braces a name has, on a real cluster. */
+    public function testLocksWorkOnACluster(): void
+    {
+        $cluster = RedisCluster::start();
+        $leases = new LeaseFactory(new Connection($cluster->dsn(), 5.0, 5.0));
+        foreach (['order:1', 'order:{eu}:2', 'order:{3', '}4{', '{}5'] as $name) {
+            $lock = new LeaseLock($leases, $name, 30, null, 60.0);
+            self::assertTrue($lock->get(), $name);
+            self::assertFalse((new LeaseLock($leases, $name, 30, null, 60.0))->get(), $name);
+            self::assertTrue((new LeaseLock($leases, $name, 0, $lock->owner(), 60.0))->refresh(60), $name);
+            self::assertTrue($lock->release(), $name);
+            self::assertTrue((new LeaseLock($leases, $name, 30, null, 60.0))->block(1), $name);
+        }
+    }
+
+    /** horizon#1738: a worker dies right after it took the lock, and the lock stays for ever. */
+    public function testTheLockOfAKilledWorkerHasAnEndFromItsFirstMoment(): void
+    {
+        $monitor = Monitor::start(self::$server);
+        $worker = self::laravelWorker('$lock = Cache::lock("order:1", 1); $lock->get(); say("has it"); hear();');
+        $worker->hear();
+        $set = array_values(array_filter(
+            $monitor->all(),
+            static fn (MonitorLine $line): bool => strtoupper($line->words[0]) === 'SET' && $line->words[1] === 'lock:order:1',
+        ));
+        $monitor->close();
+        self::assertCount(1, $set);
+        self::assertSame(['PX', '1000'], array_map(strtoupper(...), array_slice($set[0]->words, -2)));
+        $worker->kill();
+
+        self::assertTrue($this->lease('order:1')->block(10));
+    }
+
+    /** laravel#41302, laravel#16537: a connection that has died is used again and again. */
+    public function testAServerThatWasStartedAnewIsUsedAtOnce(): void
+    {
+        $server = RedisServer::start();
+        $leases = new LeaseFactory(new Connection($server->dsn(), 5.0, 5.0));
+        foreach ([1, 2] as $time) {
+            $lock = new LeaseLock($leases, 'order:1', 30, null, 60.0);
+            self::assertTrue($lock->get());
+            $server->restart(keepData: true);
+            self::assertTrue($lock->release(), "time $time");
+        }
+    }
+
+    /** laravel#57685: after a failover the worker talks to a replica, and is told READONLY for ever. */
+    public function testAServerThatTakesNoWritesIsNoContentionAndIsUsedWhenItDoesAgain(): void
+    {
+        $server = RedisServer::start();
+        $lock = new LeaseLock(new LeaseFactory(new Connection($server->dsn(), 5.0, 5.0)), 'order:1', 30, null, 60.0);
+        self::assertTrue($lock->get());
+        self::assertTrue($lock->release());
+        $server->command('REPLICAOF', '127.0.0.1', '1');
+        try {
+            $lock->get();
+            self::fail('a replica grants nothing');
+        } catch (ServerException $refusal) {
+            self::assertSame('READONLY', $refusal->redisCode);
+        }
+        $server->command('REPLICAOF', 'NO', 'ONE');
+
+        self::assertTrue($lock->get());
     }
 }

@@ -12,6 +12,7 @@ use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Bridge\StaleFenceException;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
+use RedisLease\Tests\Support\Markdown;
 
 /** The examples of the README's section on Laravel do in an application what they say. */
 final class LaravelReadmeTest extends LaravelTestCase
@@ -51,11 +52,7 @@ final class LaravelReadmeTest extends LaravelTestCase
 
     private static function example(int $number): string
     {
-        $readme = file_get_contents(dirname(__DIR__, 3) . '/bridge/README.md');
-        self::assertSame(1, preg_match('/^## Laravel$.*?(?=^## )/ms', $readme, $section));
-        preg_match_all("/^```php\n(.*?)^```$/ms", $section[0], $examples);
-
-        return $examples[1][$number];
+        return Markdown::page('bridge/README.md')->section('Laravel')->examples()[$number];
     }
 
     public function testTheConfigurationPutsTheLocksOnLeasesAndLeavesTheValues(): void

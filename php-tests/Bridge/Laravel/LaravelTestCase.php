@@ -20,7 +20,7 @@ abstract class LaravelTestCase extends ServerTestCase
 {
     private const PREPARE = <<<'PHP'
         error_reporting(E_ALL & ~E_DEPRECATED);
-        ['directory' => $directory, 'stores' => $stores] = $args;
+        ['directory' => $directory, 'stores' => $stores, 'database' => $database] = $args;
         $app = require $args['application'];
         use Illuminate\Support\Facades\Cache;
 
@@ -83,6 +83,7 @@ abstract class LaravelTestCase extends ServerTestCase
             'application' => __DIR__ . '/application.php',
             'directory' => Janitor::directory('.app'),
             'stores' => self::stores(),
+            'database' => [],
         ];
 
         return Worker::start(self::PREPARE . $snippet, $args, phpIni: true);

@@ -11,6 +11,7 @@ use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Connection;
 use RedisLease\ConnectionException;
 use RedisLease\ServerException;
+use RedisLease\Tests\Bridge\Together;
 use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\RedisServer;
@@ -290,5 +291,10 @@ final class LeaseLockTest extends LaravelTestCase
 
             self::assertSame($stays, self::stored('order:1') !== null, $end);
         }
+    }
+
+    public function testManyWorkersThatWaitForOneLockDoNotLoseACount(): void
+    {
+        Together::count(self::laravelWorker(...), '$lock = Cache::lock("count", 60); $lock->block(60);');
     }
 }

@@ -36,12 +36,21 @@ $config = [
             Illuminate\Cache\CacheServiceProvider::class,
             Illuminate\Database\DatabaseServiceProvider::class,
             Illuminate\Filesystem\FilesystemServiceProvider::class,
+            Illuminate\Foundation\Providers\ConsoleSupportServiceProvider::class,
+            Illuminate\Foundation\Providers\FoundationServiceProvider::class,
             Illuminate\Queue\QueueServiceProvider::class,
             Illuminate\Redis\RedisServiceProvider::class,
         ],
     ],
     'cache' => ['default' => 'leases', 'prefix' => '', 'stores' => $stores],
-    'queue' => ['default' => 'sync', 'connections' => ['sync' => ['driver' => 'sync']], 'failed' => ['driver' => 'null']],
+    'queue' => [
+        'default' => 'sync',
+        'connections' => [
+            'sync' => ['driver' => 'sync'],
+            'database' => ['driver' => 'database', 'table' => 'jobs', 'queue' => 'default', 'retry_after' => 1],
+        ],
+        'failed' => ['driver' => 'null'],
+    ],
     'database' => $database ?? [],
 ];
 foreach ($config as $name => $values) {

@@ -7,6 +7,7 @@ namespace RedisLease\Tests\Bridge\Symfony;
 use Redis;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Tests\Bridge\CommandLines;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
 use Symfony\Bundle\FrameworkBundle\Console\Application as Console;
@@ -135,6 +136,9 @@ final class BundleTest extends SymfonyTestCase
         self::assertSame(0, $code);
         self::assertStringContainsString("{$lock->token()}   {$lock->fence()}", $shown);
         self::assertSame([1, "It is free.\n"], $run('lease:show', ['resource' => 'order:2']));
+        [$code, $top] = $run('lease:top', ['beginning' => 'order:', '--once' => true]);
+        self::assertSame(0, $code);
+        self::assertMatchesRegularExpression("/1 lock held, 0 of .*\norder:1 +{$lock->token()} +{$lock->fence()} /s", $top);
 
         self::assertSame(1, $run('lease:release', ['resource' => 'order:1'])[0], 'nobody has said yes');
         self::assertSame(1, $run('lease:release', ['resource' => 'order:1', '--owner' => $other->token()])[0]);
@@ -143,5 +147,11 @@ final class BundleTest extends SymfonyTestCase
         self::assertNull(self::stored('order:1'));
         self::assertSame(0, $run('lease:release', ['resource' => 'invoice:1', '--owner' => $other->token()])[0]);
         self::assertNull(self::stored('invoice:1'));
+    }
+
+    public function testTheCommandLinesOfTheReadmeAreKnown(): void
+    {
+        $console = new Console($this->boot([], []));
+        CommandLines::check('bin/console', static fn (string $name) => $console->find($name));
     }
 }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Symfony;
 
 use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Tests\Bridge\Together;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\MonitorLine;
 use Symfony\Component\Lock\Exception\InvalidTtlException;
@@ -205,5 +206,10 @@ final class LockFactoryTest extends SymfonyTestCase
     {
         $this->expectException(InvalidTtlException::class);
         $this->factory()->createLock('order:1', 0.001);
+    }
+
+    public function testManyWorkersThatWaitForOneLockDoNotLoseACount(): void
+    {
+        Together::count(self::symfonyWorker(...), '$lock = $factory->createLock("count", 60.0); $lock->acquire(true);');
     }
 }

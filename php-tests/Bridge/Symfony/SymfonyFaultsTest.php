@@ -8,6 +8,7 @@ use RedisLease\Bridge\Symfony\LeaseStore;
 use RedisLease\Bridge\Symfony\LockFactory;
 use RedisLease\Connection;
 use RedisLease\ConnectionException;
+use RedisLease\Tests\Support\RedisCluster;
 use RedisLease\Tests\Support\RedisServer;
 use Symfony\Component\Lock\Exception\LockAcquiringException;
 use Symfony\Component\Lock\Exception\LockConflictedException;
@@ -200,5 +201,59 @@ final class SymfonyFaultsTest extends SymfonyTestCase
         self::assertSame('stopped', $worker->hear());
         $worker->finish();
         self::assertTrue($held->isHeld());
+    }
+
+    /** symfony#39470: of several servers one is down, and nothing can be locked. */
+    public function testOneOfThreeServersMayBeDown(): void
+    {
+        $servers = [RedisServer::start(), RedisServer::start(), RedisServer::start()];
+        $dsn = implode(' ', array_map(static fn (RedisServer $server): string => $server->dsn(), $servers));
+        $factory = new LockFactory(new LeaseStore(new Connection($dsn, 5.0, 5.0), 30.0, 0.2));
+        $servers[1]->kill();
+        [$lock, $other] = [$factory->createLock('order:1'), $factory->createLock('order:1')];
+
+        self::assertTrue($lock->acquire());
+        self::assertFalse($other->acquire());
+        self::assertTrue($lock->isAcquired());
+        $lock->refresh(60.0);
+        $lock->release();
+        self::assertTrue($other->acquire(true));
+        $other->release();
+
+        $servers[2]->kill();
+        $this->expectException(LockAcquiringException::class);
+        $factory->createLock('order:2')->acquire();
+    }
+
+    /** laravel#59533, of Symfony's: whatever braces a name has, on a real cluster. */
+    public function testLocksWorkOnACluster(): void
+    {
+        $cluster = RedisCluster::start();
+        $factory = new LockFactory(new LeaseStore(new Connection($cluster->dsn(), 5.0, 5.0), 30.0, 0.2));
+        foreach (['order:1', 'order:{eu}:2', 'order:{3', '}4{', '{}5'] as $name) {
+            [$lock, $other] = [$factory->createLock($name), $factory->createLock($name)];
+            self::assertTrue($lock->acquire(), $name);
+            self::assertFalse($other->acquire(), $name);
+            $lock->refresh(60.0);
+            $lock->release();
+            self::assertTrue($other->acquire(true), $name);
+            $other->release();
+        }
+    }
+
+    /** A connection that has died is used again: laravel#41302 of Symfony's. */
+    public function testAServerThatWasStartedAnewIsUsedAtOnce(): void
+    {
+        $server = RedisServer::start();
+        $factory = new LockFactory(new LeaseStore(new Connection($server->dsn(), 5.0, 5.0)));
+        $lock = $factory->createLock('order:1');
+        self::assertTrue($lock->acquire());
+        $server->restart(keepData: true);
+
+        self::assertTrue($lock->isAcquired());
+        $lock->refresh();
+        $server->restart(keepData: true);
+        $lock->release();
+        self::assertNull($server->command('GET', 'lock:order:1'));
     }
 }

@@ -12,6 +12,7 @@ use RedisLease\Bridge\StaleFenceException;
 use RedisLease\Bridge\Symfony\RedisLeaseBundle;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
+use RedisLease\Tests\Support\Markdown;
 use RedisLease\Tests\Support\PhpProcess;
 use Symfony\Component\DependencyInjection\ContainerBuilder;
 use Symfony\Component\DependencyInjection\ContainerInterface;
@@ -76,11 +77,7 @@ final class SymfonyReadmeTest extends SymfonyTestCase
 
     private static function example(string $language, int $number): string
     {
-        $readme = file_get_contents(dirname(__DIR__, 3) . '/bridge/README.md');
-        self::assertSame(1, preg_match('/^## Symfony$.*?(?=^## )/ms', $readme, $section));
-        preg_match_all("/^```$language\n(.*?)^```$/ms", $section[0], $examples);
-
-        return $examples[1][$number];
+        return Markdown::page('bridge/README.md')->section('Symfony')->examples($language)[$number];
     }
 
     public function testAServiceTakesALockOfTheFramework(): void

@@ -4,13 +4,16 @@ declare(strict_types=1);
 
 namespace RedisLease\Bridge\Symfony\DependencyInjection;
 
+use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Symfony\Command\ListCommand;
 use RedisLease\Bridge\Symfony\Command\ReleaseCommand;
 use RedisLease\Bridge\Symfony\Command\ShowCommand;
+use RedisLease\Bridge\Symfony\Command\TopCommand;
 use RedisLease\Bridge\Symfony\LeaseStore;
 use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Bridge\Symfony\RequestListener;
 use RedisLease\Connection;
 use Symfony\Component\Console\Command\Command;
 use Symfony\Component\DependencyInjection\ContainerBuilder;
@@ -18,6 +21,7 @@ use Symfony\Component\DependencyInjection\ContainerInterface;
 use Symfony\Component\DependencyInjection\Definition;
 use Symfony\Component\DependencyInjection\Extension\Extension;
 use Symfony\Component\DependencyInjection\Reference;
+use Symfony\Component\HttpKernel\KernelEvents;
 use Symfony\Component\Lock\PersistingStoreInterface;
 
 /** Makes the services. Which of the application's lock factories is replaced is left to LockFactoryPass. */
@@ -42,7 +46,8 @@ final class RedisLeaseExtension extends Extension
         $container->setDefinition('redis_lease.connection', $connection);
         $container->setAlias(Connection::class, 'redis_lease.connection');
 
-        $leases = [new Reference('redis_lease.connection'), $config['ttl']];
+        $this->addHeld($container);
+        $leases = [new Reference('redis_lease.connection'), $config['ttl'], new Reference('redis_lease.held')];
         $container->setDefinition('redis_lease.factory', new Definition(LeaseFactory::class, $leases))->setPublic(true);
         $container->setAlias(LeaseFactory::class, 'redis_lease.factory');
 
@@ -54,9 +59,34 @@ final class RedisLeaseExtension extends Extension
         }
     }
 
+    /** What a request holds, or a message, and the events by which a worker that serves many tells of them. */
+    private function addHeld(ContainerBuilder $container): void
+    {
+        $held = new Definition(HeldByRequest::class);
+        $container->setDefinition('redis_lease.held', $held);
+        $container->setAlias(HeldByRequest::class, 'redis_lease.held');
+        $hears = static fn (Definition $listener, string $event, string $method, int $priority): Definition
+            => $listener->addTag('kernel.event_listener', compact('event', 'method', 'priority'));
+
+        // The first and the last to know.
+        foreach (['Received' => 'begin', 'Handled' => 'end', 'Failed' => 'end'] as $what => $method) {
+            $event = "Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event";
+            $hears($held, $event, $method, $method === 'begin' ? 4096 : -4096);
+        }
+        if (class_exists(KernelEvents::class)) {
+            $hears($held, KernelEvents::TERMINATE, 'end', -4096);
+            $listener = new Definition(RequestListener::class, [new Reference('redis_lease.held')]);
+            $container->setDefinition('redis_lease.request_listener', $hears($listener, KernelEvents::REQUEST, 'begin', 4096));
+        }
+    }
+
+    /** @param array<string, mixed> $config */
     private function addLockFactory(array $config, ContainerBuilder $container): void
     {
-        $store = [new Reference('redis_lease.connection'), $config['lock_ttl'], $config['longest_wait']];
+        $store = [
+            new Reference('redis_lease.connection'), $config['lock_ttl'], $config['longest_wait'],
+            new Reference('redis_lease.held'),
+        ];
         $container->setDefinition('redis_lease.lock_store', new Definition(LeaseStore::class, $store));
         $container->setAlias(LeaseStore::class, 'redis_lease.lock_store');
 
@@ -68,12 +98,19 @@ final class RedisLeaseExtension extends Extension
         $container->setParameter('redis_lease.lock', $config['lock']);
     }
 
+    /** @param array<string, mixed> $config */
     private function addCommands(array $config, ContainerBuilder $container): void
     {
         $client = $config['client'] === null ? null : new Reference($config['client']);
         $arguments = [new Reference('redis_lease.factory'), $client, $config['prefix']];
         $container->setDefinition('redis_lease.inspector', new Definition(Inspector::class, $arguments));
-        foreach (['list' => ListCommand::class, 'show' => ShowCommand::class, 'release' => ReleaseCommand::class] as $name => $class) {
+        $commands = [
+            'list' => ListCommand::class,
+            'show' => ShowCommand::class,
+            'release' => ReleaseCommand::class,
+            'top' => TopCommand::class,
+        ];
+        foreach ($commands as $name => $class) {
             $command = (new Definition($class, [new Reference('redis_lease.inspector')]))
                 ->addTag('console.command', ['command' => "lease:$name"]);
             $container->setDefinition("redis_lease.command.$name", $command);
