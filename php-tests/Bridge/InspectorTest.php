@@ -15,6 +15,7 @@ use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Connection;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\RedisCluster as Cluster;
+use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\ServerTestCase;
 use RedisLease\Tests\Support\Waiter;
 
@@ -91,7 +92,40 @@ final class InspectorTest extends ServerTestCase
             $lease = $inspector->show('order:1');
             self::assertSame($lock->token(), $lease->owner);
             self::assertSame($client === null ? null : $lock->fence(), $lease->fence);
+            self::assertSame($client === null ? '-' : '30.0 s', preg_replace('/^2\d\.\d/', '30.0', $lease->row()[3]));
         }
+    }
+
+    public function testTheExtensionSaysWhoHasItAndADisagreementIsTold(): void
+    {
+        $this->heldLock('of another database')->detach();
+        $lock = new DistributedLock('order:1', 30.0, connection: new Connection(self::$server->dsn() . '?db=1', 5.0, 5.0));
+        self::assertTrue($lock->acquire());
+        $leases = new LeaseFactory(new Connection(self::$server->dsn() . '?db=1', 5.0, 5.0));
+        foreach ($this->clients() as $which => $client) {
+            $inspector = new Inspector($leases, $client);
+            self::assertSame(['order:1', $lock->token(), '-', '-'], $inspector->show('order:1')?->row(), $which);
+            self::assertStringContainsString('client sees no such lock', $inspector->look('order:1')->doubt);
+            $free = $inspector->look('of another database');
+            self::assertNull($free->lease, $which);
+            self::assertStringContainsString('sees it with the owner ' . self::stored('of another database'), $free->doubt);
+            self::assertNull($inspector->look('order:2')->doubt);
+        }
+    }
+
+    public function testALockThatOneNodeHasLostIsHeldWhereMostHaveIt(): void
+    {
+        $others = [RedisServer::start(), RedisServer::start()];
+        $dsn = implode(' ', [self::$server->dsn(), ...array_map(static fn (RedisServer $one): string => $one->dsn(), $others)]);
+        $leases = new LeaseFactory(new Connection($dsn, 5.0, 5.0));
+        $lock = $leases->create('order:1', 30.0);
+        self::assertTrue($lock->acquire());
+        $inspector = new Inspector($leases, $this->clients()['phpredis']);
+        self::assertNull($inspector->look('order:1')->doubt);
+        self::$server->command('DEL', 'lock:order:1');
+
+        self::assertSame($lock->token(), $inspector->show('order:1')?->owner);
+        self::assertStringContainsString('another node', $inspector->look('order:1')->doubt);
     }
 
     public function testAForeignKeyHasNoFenceAndALockInPassingNoOwner(): void

@@ -19,6 +19,9 @@ use RedisLease\LeaseException;
  */
 final class Inspector
 {
+    /** A lock that changes hands at each of so many looks is shown as the extension saw it last. */
+    private const LOOKS = 10;
+
     private readonly ?Client $client;
 
     /**
@@ -71,12 +74,37 @@ final class Inspector
      */
     public function show(string $resource): ?Lease
     {
-        if ($this->client !== null) {
-            return $this->read($this->client, $resource);
-        }
-        $owner = $this->leases->create($resource)->owner();
+        return $this->look($resource)->lease;
+    }
 
-        return $owner === null ? null : new Lease($resource, $owner, null, null);
+    /**
+     * The lease on one resource, and whether the client sees the same. The extension says who has it, which on several
+     * nodes is what most of them have; the client adds fence and TTL.
+     *
+     * @throws LeaseException when Redis could not be asked
+     */
+    public function look(string $resource): Finding
+    {
+        $lock = $this->leases->create($resource);
+        $before = null;
+        for ($time = 1; $time <= self::LOOKS; $time++) {
+            $owner = $lock->owner();
+            $ofStore = $owner === null ? null : new Lease($resource, $owner, null, null);
+            if ($this->client === null) {
+                return new Finding($ofStore);
+            }
+            $seen = $this->read($this->client, $resource);
+            if ($owner === $seen?->owner) {
+                return new Finding($seen);
+            }
+            // It may have changed hands in between. What both say again is no coincidence.
+            if ([$owner, $seen?->owner] === $before) {
+                return new Finding($ofStore, self::doubt($seen));
+            }
+            $before = [$owner, $seen?->owner];
+        }
+
+        return new Finding($ofStore);
     }
 
     /**
@@ -122,9 +150,20 @@ final class Inspector
             $resource,
             $isHandedOver ? null : $value,
             ($fence[1] ?? null) === $value ? (int) $fence[0] : null,
-            $ttl < 0 ? null : $ttl / 1000,
+            $ttl < 0 ? INF : $ttl / 1000,
             $waiterKey === null ? null : $client->get($waiterKey) !== null,
         );
+    }
+
+    private static function doubt(?Lease $seen): string
+    {
+        $what = match (true) {
+            $seen === null => 'sees no such lock',
+            $seen->owner === null => 'sees it handed over',
+            default => 'sees it with the owner ' . Lease::printable($seen->owner),
+        };
+
+        return "The Redis client $what: it may speak to another node, or to another server or database.";
     }
 
     /**

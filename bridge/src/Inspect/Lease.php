@@ -10,7 +10,8 @@ final class Lease
     /**
      * @param string|null $owner the token; null while the lock is handed to a waiter
      * @param int|null $fence null where it is not known
-     * @param float|null $ttl seconds; null when it never ends, which no lease does: another program's key
+     * @param float|null $ttl seconds; null where it is not known; INF when it never ends, which no lease does: another
+     *     program's key
      * @param bool|null $isWaitedFor whether somebody waits for it, or did until a few seconds ago; null: not asked
      */
     public function __construct(
@@ -33,7 +34,11 @@ final class Lease
             self::printable($this->resource),
             $this->owner === null ? '(handed over)' : self::printable($this->owner),
             $this->fence === null ? '-' : (string) $this->fence,
-            $this->ttl === null ? 'never ends' : sprintf('%.1f s', $this->ttl),
+            match ($this->ttl) {
+                null => '-',
+                INF => 'never ends',
+                default => sprintf('%.1f s', $this->ttl),
+            },
         ];
     }
 

@@ -19,14 +19,14 @@ final class ShowCommand extends Command
     /** Exit code 1 when it is free. */
     public function handle(Leases $leases): int
     {
-        $lease = $leases->inspector($this->option('store'))->show((string) $this->argument('name'));
-        if ($lease === null) {
-            $this->line('It is free.');
-
-            return self::FAILURE;
+        $finding = $leases->inspector($this->option('store'))->look((string) $this->argument('name'));
+        $finding->lease === null
+            ? $this->line('It is free.')
+            : $this->table(['Lock', 'Owner', 'Fence', 'TTL'], [$finding->lease->row()]);
+        if ($finding->doubt !== null) {
+            $this->line($finding->doubt);
         }
-        $this->table(['Lock', 'Owner', 'Fence', 'TTL'], [$lease->row()]);
 
-        return self::SUCCESS;
+        return $finding->lease === null ? self::FAILURE : self::SUCCESS;
     }
 }

@@ -28,15 +28,15 @@ final class ShowCommand extends Command
     /** Exit code 1 when it is free. */
     protected function execute(InputInterface $input, OutputInterface $output): int
     {
-        $lease = $this->inspector->show((string) $input->getArgument('resource'));
+        $finding = $this->inspector->look((string) $input->getArgument('resource'));
         $style = new SymfonyStyle($input, $output);
-        if ($lease === null) {
-            $style->writeln('It is free.');
-
-            return self::FAILURE;
+        $finding->lease === null
+            ? $style->writeln('It is free.')
+            : $style->table(['Resource', 'Owner', 'Fence', 'TTL'], [$finding->lease->row()]);
+        if ($finding->doubt !== null) {
+            $style->writeln($finding->doubt);
         }
-        $style->table(['Resource', 'Owner', 'Fence', 'TTL'], [$lease->row()]);
 
-        return self::SUCCESS;
+        return $finding->lease === null ? self::FAILURE : self::SUCCESS;
     }
 }
