@@ -7,6 +7,7 @@ namespace RedisLease\Bridge;
 use DistributedLock;
 use RedisLease\LeaseException;
 use WeakMap;
+use WeakReference;
 
 /**
  * What a request holds, or a job, in a worker that serves one after the other: Octane, RoadRunner, Swoole, a worker of a
@@ -17,22 +18,28 @@ use WeakMap;
  *     $leases = new LeaseFactory(held: $held);
  *     // For each request: $held->begin(), and whatever happens $held->end().
  *
- * What is held already when a request begins is the worker's own, and stays. Where requests run side by side in
- * coroutines of Swoole, each gives back what was made in its own.
+ * What is held already when a request begins stays at its end: it is the worker's own, or that of the request inside of
+ * which it runs. Where requests run side by side in coroutines of Swoole, each gives back what was made in its own.
  */
 final class HeldByRequest
 {
+    /** Seconds that one end spends on failures, be it in the middle of the last one. */
+    private const FOR_FAILURES = 0.05;
+
     /** @var WeakMap<DistributedLock, array{int, bool}> the coroutine it was made in, and whether it stays in Redis */
     private WeakMap $leases;
-    /** @var WeakMap<DistributedLock, true> */
-    private WeakMap $ofWorker;
-    /** @var array<int, true> coroutines with a request that has begun */
+    /**
+     * By coroutine the requests that have begun, each inside of the one before, and what was held when it did.
+     *
+     * @var array<int, list<array{WeakReference<object>|null, WeakMap<DistributedLock, true>}>>
+     */
     private array $open = [];
+    /** @var array<int, array{DistributedLock, float, bool}> to be given back; until when, and if it was tried in vain */
+    private array $owed = [];
 
     public function __construct()
     {
         $this->leases = new WeakMap();
-        $this->ofWorker = new WeakMap();
     }
 
     /** @param bool $stays at the request's end nothing here renews it any more; it stays in Redis for its TTL */
@@ -44,37 +51,86 @@ final class HeldByRequest
     }
 
     /**
-     * A request begins. Within one that has begun already this does nothing: it may be a request inside of it, or the
-     * next one after a failure that nobody told of.
+     * A request begins, inside of the one that has begun and has not ended.
+     *
+     * @param object|null $request what stands for it, to be named at its end. When this object is gone, or begins again,
+     *     without an end, the request is over as well: the end of the next one gives back what it left. Without an
+     *     object, only its end ends it.
      */
-    public function begin(): void
+    public function begin(?object $request = null): void
     {
-        if (isset($this->open[self::coroutine()])) {
-            return;
-        }
-        $this->open[self::coroutine()] = true;
-        foreach ($this->held() as $lease) {
-            $this->ofWorker[$lease] = true;
-        }
+        $open = $this->open[self::coroutine()] ?? [];
+        $place = self::place($open, $request);
+        $before = $open[$place][1] ?? $this->heldBefore(isInside: $place > 0);
+        $reference = $request === null ? null : WeakReference::create($request);
+        $this->open[self::coroutine()] = [...array_slice($open, 0, $place), [$reference, $before]];
     }
 
-    /** The request ends. Never throws, as at the end of any request: what Redis does not take back has its TTL. */
-    public function end(): void
+    /**
+     * The request ends, and with it those inside of it. Never throws, as at the end of any request. It goes on with what
+     * Redis does not take back for one time-out in all, and then leaves the rest to the next end.
+     *
+     * @param object|null $request as in begin(); null ends the one that began last. One that has not begun, or has ended
+     *     already, changes nothing.
+     */
+    public function end(?object $request = null): void
     {
-        unset($this->open[self::coroutine()]);
-        foreach ($this->held() as $lease) {
-            if (!isset($this->ofWorker[$lease])) {
-                $this->giveBack($lease);
-            }
+        $open = $this->open[self::coroutine()] ?? [];
+        $place = $request === null ? self::place($open, null) - 1 : self::place($open, $request);
+        $new = isset($open[$place]) ? $this->owe($open[$place][1]) : [];
+        $open = array_slice($open, 0, max(0, $place));
+        if ($open === []) {
+            unset($this->open[self::coroutine()]);
+            $new = array_keys($this->owed);
+        } else {
+            $this->open[self::coroutine()] = $open;
         }
-        $this->ofWorker = new WeakMap();
+        $this->giveBack($new);
     }
 
     /** The worker ends, and with it what was its own. Never throws. */
     public function stop(): void
     {
-        $this->ofWorker = new WeakMap();
-        $this->end();
+        unset($this->open[self::coroutine()]);
+        $this->owe(new WeakMap());
+        $this->giveBack(array_keys($this->owed));
+    }
+
+    /**
+     * Where the request stands among them; if nowhere, the first place that is free or that of a request whose object
+     * is gone.
+     *
+     * @param list<array{WeakReference<object>|null, WeakMap<DistributedLock, true>}> $open
+     */
+    private static function place(array $open, ?object $request): int
+    {
+        foreach ($open as $place => [$reference]) {
+            if ($request !== null && $reference?->get() === $request) {
+                return $place;
+            }
+        }
+        for ($place = count($open); $place > 0; $place--) {
+            $reference = $open[$place - 1][0];
+            if ($reference === null || $reference->get() !== null) {
+                break;
+            }
+        }
+
+        return $place;
+    }
+
+    /** @return WeakMap<DistributedLock, true> */
+    private function heldBefore(bool $isInside): WeakMap
+    {
+        $before = new WeakMap();
+        foreach ($this->held() as $lease) {
+            // What is owed is none of the worker's, but the request around may have taken it anew.
+            if ($isInside || !isset($this->owed[spl_object_id($lease)])) {
+                $before[$lease] = true;
+            }
+        }
+
+        return $before;
     }
 
     /** @return list<DistributedLock> of this coroutine */
@@ -90,18 +146,60 @@ final class HeldByRequest
         return $held;
     }
 
-    private function giveBack(DistributedLock $lease): void
+    /**
+     * Notes what is to be given back.
+     *
+     * @param WeakMap<DistributedLock, true> $before what stays
+     *
+     * @return list<int> what was noted
+     */
+    private function owe(WeakMap $before): array
     {
-        if ($this->leases[$lease][1]) {
-            $lease->detach();
+        $noted = [];
+        foreach ($this->held() as $lease) {
+            if (isset($before[$lease])) {
+                continue;
+            }
+            if ($this->leases[$lease][1]) {
+                $lease->detach();
 
-            return;
+                continue;
+            }
+            $noted[] = $id = spl_object_id($lease);
+            $this->owed[$id] = [$lease, self::now() + $lease->remaining(), $this->owed[$id][2] ?? false];
         }
-        try {
-            $lease->release();
-        } catch (LeaseException) {
-            // The response is out: there is nobody left to tell. When the object goes it tries once more.
+
+        return $noted;
+    }
+
+    /** @param list<int> $ids of what is owed */
+    private function giveBack(array $ids): void
+    {
+        $spent = 0.0;
+        // What was not tried yet comes first: it may be another server's.
+        usort($ids, fn (int $one, int $other): int => $this->owed[$one][2] <=> $this->owed[$other][2]);
+        foreach ($ids as $id) {
+            [$lease, $until] = $this->owed[$id];
+            $start = self::now();
+            // When its time has passed, and nothing has renewed it, Redis has ended it.
+            $isOver = $start >= $until && !$lease->isHeld();
+            if (!$isOver && $spent > self::FOR_FAILURES) {
+                continue;
+            }
+            try {
+                $isOver || $lease->release();
+                unset($this->owed[$id]);
+            } catch (LeaseException) {
+                // The response is out: there is nobody left to tell.
+                $this->owed[$id] = [$lease, $until, true];
+                $spent += self::now() - $start;
+            }
         }
+    }
+
+    private static function now(): float
+    {
+        return hrtime(true) / 1e9;
     }
 
     /** -1 outside of coroutines, as Swoole has it. */

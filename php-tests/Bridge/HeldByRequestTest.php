@@ -11,6 +11,7 @@ use RedisLease\LeaseException;
 use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\ServerTestCase;
 use RedisLease\Tests\Support\Worker;
+use stdClass;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -82,42 +83,151 @@ final class HeldByRequestTest extends ServerTestCase
         self::assertNull(self::stored('worker'));
     }
 
-    public function testARequestInsideOfAnotherChangesNothing(): void
+    public function testTheEndOfARequestInsideOfAnotherEndsOnlyWhatBeganInIt(): void
     {
+        [$outer, $inner, $own] = array_map($this->leases->create(...), ['outer', 'inner', 'worker']);
+        self::assertTrue($own->acquire());
         $this->held->begin();
-        $outer = $this->leases->create('order:1');
         self::assertTrue($outer->acquire());
-        $this->held->begin();
-        self::assertTrue($outer->isHeld());
+        foreach ([null, new stdClass()] as $request) {
+            $this->held->begin($request);
+            self::assertTrue($inner->acquire());
+            $this->held->end($request);
+            self::assertNull(self::stored('inner'));
+            self::assertTrue($outer->renew(), 'it goes on');
+        }
+
         $this->held->end();
-        self::assertFalse($outer->isHeld(), 'it is not taken for the worker\'s own');
+        self::assertNull(self::stored('outer'));
+        self::assertTrue($own->renew());
     }
 
-    public function testAnEndNeverThrowsAndWhatIsOwedCanStillBeGivenBack(): void
+    public function testAnEndThatNobodyToldOfIsThatOfTheNextRequestOrOfTheOneAround(): void
+    {
+        $lease = $this->leases->create('order:1');
+        // Each has an object of its own, or the worker stands for all of them.
+        foreach ([false, true] as $isSame) {
+            $lost = new stdClass();
+            $this->held->begin($lost);
+            self::assertTrue($lease->acquire());
+            $next = $isSame ? $lost : new stdClass();
+            unset($lost);
+            $this->held->begin($next);
+            $this->held->end($next);
+            self::assertNull(self::stored('order:1'));
+        }
+
+        [$worker, $job] = [new stdClass(), new stdClass()];
+        $this->held->begin($worker);
+        $this->held->begin($job);
+        self::assertTrue($lease->acquire());
+        $this->held->end($worker);
+        self::assertNull(self::stored('order:1'));
+    }
+
+    public function testAnEndThatIsToldTwiceEndsNothingElse(): void
+    {
+        $own = $this->leases->create('worker');
+        self::assertTrue($own->acquire());
+        [$outer, $job] = [new stdClass(), new stdClass()];
+        $this->held->begin($outer);
+        $lease = $this->leases->create('order:1');
+        self::assertTrue($lease->acquire());
+        $this->held->begin($job);
+        $this->held->end($job);
+        $this->held->end($job);
+        self::assertTrue($lease->renew());
+
+        $this->held->end($outer);
+        $this->held->end($outer);
+        $this->held->end();
+        self::assertNull(self::stored('order:1'));
+        self::assertTrue($own->renew());
+    }
+
+    public function testWhatTheWorkerHeldIsARequestsWhereTheRequestTookItAnew(): void
+    {
+        $lease = $this->leases->create('order:1');
+        self::assertTrue($lease->acquire());
+        $this->held->begin();
+        $this->held->end();
+        $lease->release();
+        $this->held->begin();
+        self::assertTrue($lease->acquire());
+        $this->held->end();
+
+        self::assertNull(self::stored('order:1'));
+    }
+
+    public function testAnEndNeverThrowsAndTakesOneTimeOutInAll(): void
     {
         $server = RedisServer::start();
         $leases = new LeaseFactory(new Connection($server->dsn(), 1.0, 1.0), 30.0, $this->held);
         $this->held->begin();
-        [$first, $second] = [$leases->create('order:1'), $this->leases->create('order:2')];
-        self::assertTrue($first->acquire());
-        self::assertTrue($second->acquire());
+        $kept = [];
+        for ($number = 1; $number <= 5; $number++) {
+            $kept[$number] = $leases->create("order:$number");
+            self::assertTrue($kept[$number]->acquire());
+        }
+        $elsewhere = $this->leases->create('elsewhere');
+        self::assertTrue($elsewhere->acquire());
+        $server->pause();
+        $start = hrtime(true);
+        $this->held->end();
+        self::assertLessThan(3.0, (hrtime(true) - $start) / 1e9, 'a release takes one second, and there are five');
+        self::assertFalse($kept[1]->isHeld());
+
+        // The first in vain is the last now.
+        $this->held->begin();
+        $this->held->end();
+        self::assertTrue($elsewhere->isHeld());
+        unset($kept[2]);
+        gc_collect_cycles();
+        $server->resume();
+        $left = static function () use ($server): int {
+            return count(preg_grep('/^lock:/', $server->command('KEYS', '*')));
+        };
+        // A server that has not answered is asked briefly at first, and on a busy machine in vain.
+        eventually(function () use ($left): bool {
+            $this->held->begin();
+            $this->held->end();
+
+            return $left() === 0;
+        }, 'each end gives back what is owed');
+        self::assertNull(self::stored('elsewhere'));
+    }
+
+    public function testWhatIsOwedIsNoneOfTheWorkersAndNotTakenFromTheRequestAround(): void
+    {
+        $server = RedisServer::start();
+        $leases = new LeaseFactory(new Connection($server->dsn(), 0.5, 0.5), 30.0, $this->held);
+        $this->held->begin();
+        [$first, $second] = [$leases->create('order:1'), $leases->create('order:2')];
+        self::assertTrue($first->acquire() && $second->acquire());
         $server->pause();
         $this->held->end();
-
-        self::assertFalse($first->isHeld());
-        self::assertNull(self::stored('order:2'), 'the others are given back all the same');
         $server->resume();
-        // A server that has not answered is asked briefly at first, and on a busy machine in vain.
-        eventually(static function () use ($first): bool {
-            try {
-                $first->release();
+        $owed = array_values(array_filter([$first, $second], static fn ($lease): bool => $lease->isHeld()));
+        self::assertCount(1, $owed, 'the second one was not tried');
 
-                return true;
+        $this->held->begin();
+        eventually(static function () use ($owed): bool {
+            try {
+                return $owed[0]->acquire();
             } catch (LeaseException) {
                 return false;
             }
-        }, 'the release is answered');
-        self::assertNull($server->command('GET', 'lock:order:1'));
+        }, 'a service takes it again');
+        $this->held->begin();
+        $this->held->end();
+        self::assertTrue($owed[0]->renew(), 'an inner request has ended, not this one');
+        eventually(function () use ($server): bool {
+            $this->held->begin();
+            $this->held->end();
+            $this->held->end();
+
+            return $server->command('EXISTS', 'lock:order:1', 'lock:order:2') === 0;
+        }, 'all is given back at the end');
     }
 
     public function testAForkedChildGivesNothingBack(): void
@@ -160,9 +270,22 @@ final class HeldByRequestTest extends ServerTestCase
             say([$locks[1]->isHeld(), $locks[2]->isHeld()]);
             $in(2, $held->end(...));
             say($locks[2]->isHeld());
+
+            // Each has a loop, and a lock, of its own.
+            foreach ([3, 4] as $id) {
+                $in($id, function () use ($held, $leases, $id, &$locks): void {
+                    $locks[$id] = $leases->create("worker:$id");
+                    $locks[$id]->acquire();
+                    $held->begin();
+                });
+            }
+            $in(4, $held->end(...));
+            $in(3, $held->end(...));
+            say([$locks[3]->isHeld(), $locks[4]->isHeld()]);
             PHP);
         self::assertSame([false, true], $worker->hear());
         self::assertFalse($worker->hear());
+        self::assertSame([true, true], $worker->hear());
         $worker->finish();
     }
 

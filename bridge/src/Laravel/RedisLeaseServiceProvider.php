@@ -56,13 +56,14 @@ final class RedisLeaseServiceProvider extends ServiceProvider
         [$held, $dispatcher] = [$this->app->make(HeldByRequest::class), $this->app->make('events')];
         foreach (self::OCTANE as $method => $events) {
             foreach ($events as $event) {
-                $dispatcher->listen("Laravel\\Octane\\Events\\$event", static fn () => $held->$method());
+                // One object for all of them: Octane's requests are never inside of each other, but jobs are in them.
+                $dispatcher->listen("Laravel\\Octane\\Events\\$event", static fn () => $held->$method($held));
             }
         }
         foreach (self::QUEUE as $method => $events) {
             // A job of the sync queue is a part of the request, or the job, that dispatched it.
             $dispatcher->listen($events, static function (object $event) use ($held, $method): void {
-                $event->job instanceof SyncJob || $held->$method();
+                $event->job instanceof SyncJob || $held->$method($event->job);
             });
         }
         if ($this->app->runningInConsole()) {

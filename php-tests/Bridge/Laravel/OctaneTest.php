@@ -62,6 +62,8 @@ final class OctaneTest extends LaravelTestCase
                 $serve($keep($what), $what);
             }
             $serve(function ($app) use ($keep) { $keep('failed')($app); throw new Exception('boom'); });
+            // A listener of its end that fails.
+            $serve(function ($app) use ($tell) { $tell($app, 'RequestTerminated'); throw new Exception('boom'); });
             say(array_map(fn ($lock) => $lock->isHeld(), Kept::$kept));
             hear();
             $tell($app, 'WorkerStopping');

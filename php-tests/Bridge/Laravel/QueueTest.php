@@ -122,6 +122,18 @@ final class QueueTest extends LaravelTestCase
         $worker->finish();
     }
 
+    public function testAWorkerInsideOfAJobLeavesTheJobWhatIsItsOwn(): void
+    {
+        WorkingJob::dispatch()->onConnection('database');
+        $worker = $this->queueWorker();
+        $worker->say();
+
+        self::assertSame([1, false, true], $worker->hear());
+        self::assertSame(['ended', 0], $worker->hear());
+        self::assertSame([], self::locks());
+        $worker->finish();
+    }
+
     public function testAJobOfTheSyncQueueIsAPartOfWhatSentIt(): void
     {
         LeavingJob::dispatch('order:1');

@@ -13,6 +13,7 @@ use Illuminate\Contracts\Queue\ShouldBeUnique;
 use Illuminate\Contracts\Queue\ShouldQueue;
 use Illuminate\Foundation\Bus\Dispatchable;
 use Illuminate\Queue\InteractsWithQueue;
+use Illuminate\Support\Facades\Artisan;
 use Illuminate\Support\Facades\Cache;
 use Illuminate\Support\Facades\DB;
 use RedisLease\Bridge\FencedTable;
@@ -86,5 +87,23 @@ final class LeavingJob implements ShouldQueue
         if (!$lease->acquire() || $this->fails) {
             throw new RuntimeException('boom');
         }
+    }
+}
+
+/** Works through the queue in the middle of its own work, under a lease. */
+final class WorkingJob implements ShouldQueue
+{
+    use Dispatchable;
+    use InteractsWithQueue;
+    use Queueable;
+
+    public function handle(LeaseFactory $leases): void
+    {
+        $lease = $leases->create('of the outer job', 60.0);
+        $lease->acquire();
+        LeavingJob::dispatch('of the inner job')->onConnection('database');
+        Artisan::call('queue:work', ['connection' => 'database', '--once' => true, '--sleep' => 0]);
+        say([count(LeavingJob::$kept), LeavingJob::$kept[0]->isHeld(), $lease->renew()]);
+        LeavingJob::$kept[] = $lease;
     }
 }

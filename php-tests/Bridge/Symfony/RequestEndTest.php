@@ -5,15 +5,17 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Symfony;
 
 use DistributedLock;
-use ReflectionClass;
+use Exception;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
+use stdClass;
 use Symfony\Component\HttpFoundation\Request;
 use Symfony\Component\HttpFoundation\Response;
 use Symfony\Component\HttpKernel\Event\RequestEvent;
 use Symfony\Component\Lock\LockFactory;
 use Symfony\Component\Lock\LockInterface;
+use Symfony\Component\Messenger\Envelope;
 
 /** One kernel that serves many requests, as with FrankenPHP's worker mode, RoadRunner and Swoole. */
 final class RequestEndTest extends SymfonyTestCase
@@ -39,14 +41,17 @@ final class RequestEndTest extends SymfonyTestCase
     /** @param callable(): void $controller */
     private function serve(callable $controller, bool $terminates = true): void
     {
-        $answer = static function (RequestEvent $event) use ($controller): void {
-            $controller();
-            $event->setResponse(new Response());
+        $request = Request::create('/');
+        $answer = static function (RequestEvent $event) use ($controller, $request): void {
+            if ($event->getRequest() === $request) {
+                $controller();
+                $event->setResponse(new Response());
+            }
         };
         $dispatcher = $this->kernel->getContainer()->get('event_dispatcher');
-        $dispatcher->addListener('kernel.request', $answer);
-        $request = Request::create('/');
-        $response = $this->kernel->handle($request);
+        $dispatcher->addListener('kernel.request', $answer, 1024);
+        // What fails in the controller fails the test.
+        $response = $this->kernel->handle($request, catch: false);
         $dispatcher->removeListener('kernel.request', $answer);
         if ($terminates) {
             $this->kernel->terminate($request, $response);
@@ -85,6 +90,21 @@ final class RequestEndTest extends SymfonyTestCase
         $this->kept = [];
     }
 
+    public function testTheEndOfARequestInsideOfAnotherEndsOnlyWhatBeganInIt(): void
+    {
+        $this->boot();
+        $this->serve(function (): void {
+            $this->take('outer');
+            $this->serve(fn () => $this->takeNative('inner'));
+            self::assertNull(self::stored('inner'));
+            $this->serve(fn () => $this->takeNative('inner, not terminated'), terminates: false);
+            self::assertTrue($this->kept['outer']->isAcquired());
+        });
+        self::assertNull(self::stored('outer'));
+        self::assertNull(self::stored('inner, not terminated'));
+        $this->kept = [];
+    }
+
     public function testAKernelThatIsNotTerminatedGivesBackWithTheNextRequest(): void
     {
         $this->boot();
@@ -101,12 +121,21 @@ final class RequestEndTest extends SymfonyTestCase
     {
         foreach (['Received', 'Handled', 'Failed'] as $what) {
             class_exists("Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event")
-                || eval("namespace Symfony\\Component\\Messenger\\Event; final class WorkerMessage{$what}Event {}");
+                || eval("namespace Symfony\\Component\\Messenger\\Event; final class WorkerMessage{$what}Event {
+                    function __construct(private object \$envelope) {}
+                    function getEnvelope(): object { return \$this->envelope; }
+                }");
         }
+        class_exists('Symfony\Component\Messenger\Envelope') || eval('namespace Symfony\Component\Messenger; final class Envelope {
+            function __construct(private object $message) {}
+            function getMessage(): object { return $this->message; }
+        }');
         $this->boot();
-        $tell = function (string $what): void {
-            $class = new ReflectionClass("Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event");
-            $this->kernel->getContainer()->get('event_dispatcher')->dispatch($class->newInstanceWithoutConstructor());
+        $message = new stdClass();
+        $tell = function (string $what) use (&$message): void {
+            $class = "Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event";
+            $event = new $class(new Envelope($message), 'async', new Exception('boom'));
+            $this->kernel->getContainer()->get('event_dispatcher')->dispatch($event);
         };
         $this->takeNative('of the worker');
         foreach (['Handled', 'Failed'] as $end) {
@@ -119,6 +148,14 @@ final class RequestEndTest extends SymfonyTestCase
             self::assertNull(self::stored('native'), $end);
             self::assertTrue($this->kept['of the worker']->isHeld());
         }
+
+        // A listener may leave a message out: then nothing is told of its end.
+        $tell('Received');
+        $this->takeNative('left out');
+        $message = new stdClass();
+        $tell('Received');
+        $tell('Handled');
+        self::assertNull(self::stored('left out'));
         $this->kept = [];
     }
 }

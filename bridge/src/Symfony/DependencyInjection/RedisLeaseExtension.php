@@ -62,21 +62,25 @@ final class RedisLeaseExtension extends Extension
     /** What a request holds, or a message, and the events by which a worker that serves many tells of them. */
     private function addHeld(ContainerBuilder $container): void
     {
-        $held = new Definition(HeldByRequest::class);
-        $container->setDefinition('redis_lease.held', $held);
+        $container->setDefinition('redis_lease.held', new Definition(HeldByRequest::class));
         $container->setAlias(HeldByRequest::class, 'redis_lease.held');
-        $hears = static fn (Definition $listener, string $event, string $method, int $priority): Definition
-            => $listener->addTag('kernel.event_listener', compact('event', 'method', 'priority'));
-
+        $listener = new Definition(RequestListener::class, [
+            new Reference('redis_lease.held'),
+            new Reference('request_stack', ContainerInterface::NULL_ON_INVALID_REFERENCE),
+        ]);
+        $container->setDefinition('redis_lease.request_listener', $listener);
         // The first and the last to know.
+        $hears = static fn (string $event, string $method): Definition => $listener->addTag('kernel.event_listener', [
+            'event' => $event,
+            'method' => $method,
+            'priority' => str_starts_with($method, 'begin') ? 4096 : -4096,
+        ]);
         foreach (['Received' => 'begin', 'Handled' => 'end', 'Failed' => 'end'] as $what => $method) {
-            $event = "Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event";
-            $hears($held, $event, $method, $method === 'begin' ? 4096 : -4096);
+            $hears("Symfony\\Component\\Messenger\\Event\\WorkerMessage{$what}Event", "{$method}Message");
         }
         if (class_exists(KernelEvents::class)) {
-            $hears($held, KernelEvents::TERMINATE, 'end', -4096);
-            $listener = new Definition(RequestListener::class, [new Reference('redis_lease.held')]);
-            $container->setDefinition('redis_lease.request_listener', $hears($listener, KernelEvents::REQUEST, 'begin', 4096));
+            $hears(KernelEvents::REQUEST, 'begin');
+            $hears(KernelEvents::TERMINATE, 'end');
         }
     }
 
