@@ -10,6 +10,9 @@ use Symfony\Component\Console\Command\Command;
 /** The command lines that the package's README names, and what it says of their options. */
 final class CommandLines
 {
+    /** Of locks, that look like markup of the console's. */
+    public const NAMES = ['a<info>b</info>', 'evil<fg=nosuch>x</>', 'x\\<comment>', 'ends\\', '<>\\\\<'];
+
     /** @param callable(string): Command $find the command of a name */
     public static function check(string $script, callable $find): void
     {

@@ -10,6 +10,7 @@ use Illuminate\Console\Scheduling\CacheEventMutex;
 use Illuminate\Console\Scheduling\CacheSchedulingMutex;
 use Illuminate\Console\Scheduling\Event;
 use Illuminate\Contracts\Console\Kernel;
+use Illuminate\Foundation\Application;
 use Illuminate\Queue\Middleware\WithoutOverlapping;
 use Illuminate\Support\Facades\Cache;
 use InvalidArgumentException;
@@ -17,6 +18,7 @@ use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Tests\Bridge\CommandLines;
 use RedisLease\Tests\Bridge\Database\Needs;
+use Symfony\Component\Console\Tester\CommandTester;
 
 /** A booted application, which has found the package by itself. */
 final class ApplicationTest extends LaravelTestCase
@@ -143,14 +145,39 @@ final class ApplicationTest extends LaravelTestCase
         self::assertFalse($oneServer->create($event, new \DateTimeImmutable('2026-01-01 00:00')));
     }
 
-    public function testTheCommandsListShowAndRelease(): void
+    private function appWithAClient(): Application
     {
         Needs::module('redis', 'php-redis');
-        $app = $this->app(['client' => 'leases'], ['redis' => [
+
+        return $this->app(['client' => 'leases'], ['redis' => [
             'client' => 'phpredis',
             'options' => ['prefix' => 'laravel_database_'],
             'leases' => ['host' => self::$server->socket(), 'port' => 0],
         ]]);
+    }
+
+    public function testNamesAreShownAsTheyAreEvenWhereTheyLookLikeMarkup(): void
+    {
+        $kernel = $this->appWithAClient()->make(Kernel::class);
+        foreach (CommandLines::NAMES as $name) {
+            Cache::lock($name, 30)->get();
+        }
+        self::assertSame(0, $kernel->call('lease:list'));
+        $list = $kernel->output();
+        $release = new CommandTester($kernel->all()['lease:release']);
+        foreach (CommandLines::NAMES as $name) {
+            $release->setInputs(['no']);
+            self::assertSame(1, $release->execute(['name' => $name]));
+            self::assertStringContainsString("on $name? ", preg_replace('/\s+/', ' ', $release->getDisplay()));
+            self::assertStringContainsString(" $name ", $list);
+            self::assertSame(0, $kernel->call('lease:show', ['name' => $name]));
+            self::assertStringContainsString(" $name ", $kernel->output());
+        }
+    }
+
+    public function testTheCommandsListShowAndRelease(): void
+    {
+        $app = $this->appWithAClient();
         $app->make('config')->set('cache.prefix', 'shop_cache');
         $kernel = $app->make(Kernel::class);
         $run = static function (string $name, array $input = []) use ($kernel): array {

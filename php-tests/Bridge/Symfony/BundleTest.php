@@ -149,6 +149,28 @@ final class BundleTest extends SymfonyTestCase
         self::assertNull(self::stored('invoice:1'));
     }
 
+    public function testNamesAreShownAsTheyAreEvenWhereTheyLookLikeMarkup(): void
+    {
+        $console = new Console($this->boot([], ['client' => 'app.redis']));
+        foreach (CommandLines::NAMES as $name) {
+            $this->heldLock($name)->detach();
+        }
+        $list = new CommandTester($console->find('lease:list'));
+        self::assertSame(0, $list->execute([]));
+        $show = new CommandTester($console->find('lease:show'));
+        $release = new CommandTester($console->find('lease:release'));
+        foreach (CommandLines::NAMES as $name) {
+            self::assertStringContainsString(" $name ", $list->getDisplay());
+            self::assertSame(0, $show->execute(['resource' => $name]));
+            self::assertStringContainsString(" $name ", $show->getDisplay());
+            $release->setInputs(['no']);
+            self::assertSame(1, $release->execute(['resource' => $name]));
+            // The question is broken into lines.
+            $asked = preg_replace('/\s+/', ' ', $release->getDisplay());
+            self::assertStringContainsString("on $name? ", $asked);
+        }
+    }
+
     public function testTheCommandLinesOfTheReadmeAreKnown(): void
     {
         $console = new Console($this->boot([], []));

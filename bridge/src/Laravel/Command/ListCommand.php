@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel\Command;
 
 use Illuminate\Console\Command;
+use RedisLease\Bridge\Inspect\Markup;
 use RedisLease\Bridge\Laravel\Leases;
 
 /** php artisan lease:list */
@@ -20,7 +21,7 @@ final class ListCommand extends Command
     {
         $rows = [];
         foreach ($leases->inspector($this->option('store'))->list((string) $this->argument('beginning')) as $lease) {
-            $rows[] = $lease->row();
+            $rows[] = Markup::row($lease);
         }
         sort($rows);
         $rows === [] ? $this->line('No leases.') : $this->table(['Lock', 'Owner', 'Fence', 'TTL'], $rows);

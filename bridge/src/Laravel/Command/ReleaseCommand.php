@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel\Command;
 
 use Illuminate\Console\Command;
+use RedisLease\Bridge\Inspect\Lease;
+use RedisLease\Bridge\Inspect\Markup;
 use RedisLease\Bridge\Laravel\Leases;
 
 /** php artisan lease:release */
@@ -22,7 +24,8 @@ final class ReleaseCommand extends Command
     public function handle(Leases $leases): int
     {
         [$name, $owner] = [(string) $this->argument('name'), $this->option('owner')];
-        $question = "Remove the lease on $name? Its owner is not asked, and may be at work.";
+        $shown = Markup::escape(Lease::printable($name));
+        $question = "Remove the lease on $shown? Its owner is not asked, and may be at work.";
         // Where nobody can be asked the answer is no.
         if ($owner === null && !$this->option('force') && !$this->confirm($question)) {
             $this->line('Nothing was removed.');

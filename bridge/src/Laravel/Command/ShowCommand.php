@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel\Command;
 
 use Illuminate\Console\Command;
+use RedisLease\Bridge\Inspect\Markup;
 use RedisLease\Bridge\Laravel\Leases;
 
 /** php artisan lease:show */
@@ -22,9 +23,9 @@ final class ShowCommand extends Command
         $finding = $leases->inspector($this->option('store'))->look((string) $this->argument('name'));
         $finding->lease === null
             ? $this->line('It is free.')
-            : $this->table(['Lock', 'Owner', 'Fence', 'TTL'], [$finding->lease->row()]);
+            : $this->table(['Lock', 'Owner', 'Fence', 'TTL'], [Markup::row($finding->lease)]);
         if ($finding->doubt !== null) {
-            $this->line($finding->doubt);
+            $this->line(Markup::escape($finding->doubt));
         }
 
         return $finding->lease === null ? self::FAILURE : self::SUCCESS;

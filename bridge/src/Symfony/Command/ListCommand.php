@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Symfony\Command;
 
 use RedisLease\Bridge\Inspect\Inspector;
+use RedisLease\Bridge\Inspect\Markup;
 use Symfony\Component\Console\Command\Command;
 use Symfony\Component\Console\Input\InputArgument;
 use Symfony\Component\Console\Input\InputInterface;
@@ -29,7 +30,7 @@ final class ListCommand extends Command
     {
         $rows = [];
         foreach ($this->inspector->list((string) $input->getArgument('beginning')) as $lease) {
-            $rows[] = $lease->row();
+            $rows[] = Markup::row($lease);
         }
         sort($rows);
         $style = new SymfonyStyle($input, $output);

@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Symfony\Command;
 
 use RedisLease\Bridge\Inspect\Inspector;
+use RedisLease\Bridge\Inspect\Lease;
+use RedisLease\Bridge\Inspect\Markup;
 use Symfony\Component\Console\Command\Command;
 use Symfony\Component\Console\Input\InputArgument;
 use Symfony\Component\Console\Input\InputInterface;
@@ -33,7 +35,8 @@ final class ReleaseCommand extends Command
     {
         [$resource, $owner] = [(string) $input->getArgument('resource'), $input->getOption('owner')];
         $style = new SymfonyStyle($input, $output);
-        $question = "Remove the lease on $resource? Its owner is not asked, and may be at work.";
+        $shown = Markup::escape(Lease::printable($resource));
+        $question = "Remove the lease on $shown? Its owner is not asked, and may be at work.";
         // Where nobody can be asked the answer is no.
         if ($owner === null && !$input->getOption('force') && !$style->confirm($question, false)) {
             $style->writeln('Nothing was removed.');

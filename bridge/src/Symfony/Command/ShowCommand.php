@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Symfony\Command;
 
 use RedisLease\Bridge\Inspect\Inspector;
+use RedisLease\Bridge\Inspect\Markup;
 use Symfony\Component\Console\Command\Command;
 use Symfony\Component\Console\Input\InputArgument;
 use Symfony\Component\Console\Input\InputInterface;
@@ -32,9 +33,9 @@ final class ShowCommand extends Command
         $style = new SymfonyStyle($input, $output);
         $finding->lease === null
             ? $style->writeln('It is free.')
-            : $style->table(['Resource', 'Owner', 'Fence', 'TTL'], [$finding->lease->row()]);
+            : $style->table(['Resource', 'Owner', 'Fence', 'TTL'], [Markup::row($finding->lease)]);
         if ($finding->doubt !== null) {
-            $style->writeln($finding->doubt);
+            $style->writeln(Markup::escape($finding->doubt));
         }
 
         return $finding->lease === null ? self::FAILURE : self::SUCCESS;
