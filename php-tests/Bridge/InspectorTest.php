@@ -18,6 +18,8 @@ use RedisLease\Tests\Support\RedisCluster as Cluster;
 use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\ServerTestCase;
 use RedisLease\Tests\Support\Waiter;
+use Symfony\Component\Cache\Adapter\RedisAdapter;
+use TypeError;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -28,6 +30,7 @@ final class InspectorTest extends ServerTestCase
     {
         Needs::module('redis', 'php-redis');
         Needs::library('php-predis', 'Predis/autoload.php');
+        Needs::library('php-symfony-framework-bundle', 'Symfony/Component/Cache/autoload.php');
         parent::setUpBeforeClass();
     }
 
@@ -45,7 +48,7 @@ final class InspectorTest extends ServerTestCase
         ];
     }
 
-    private function inspector(Redis|Client|null $client = null): Inspector
+    private function inspector(?object $client = null): Inspector
     {
         return new Inspector(new LeaseFactory($this->connection()), $client);
     }
@@ -86,7 +89,8 @@ final class InspectorTest extends ServerTestCase
     public function testItShowsOneLeaseWithAndWithoutAClient(): void
     {
         $lock = $this->heldLock('order:1');
-        foreach ([null, ...$this->clients()] as $client) {
+        $lazy = RedisAdapter::createConnection('redis:' . self::$server->socket(), ['lazy' => true]);
+        foreach ([null, $lazy, static fn (): object => $lazy, ...$this->clients()] as $client) {
             $inspector = $this->inspector($client);
             self::assertNull($inspector->show('order:2'));
             $lease = $inspector->show('order:1');
@@ -162,6 +166,23 @@ final class InspectorTest extends ServerTestCase
         [...$this->inspector()->list()];
     }
 
+    public function testAReleaseNeedsNoClientAndTheRestOneThatItKnows(): void
+    {
+        foreach ([static fn () => self::fail('it is asked for'), $this] as $client) {
+            $this->heldLock('order:1')->detach();
+            $inspector = $this->inspector($client);
+            self::assertTrue($inspector->release('order:1'));
+        }
+        foreach ([$inspector->show(...), static fn (string $name): array => [...$inspector->list($name)]] as $look) {
+            try {
+                $look('order:1');
+                self::fail('it is no client');
+            } catch (TypeError $refusal) {
+                self::assertStringContainsString('($client) must be', $refusal->getMessage());
+            }
+        }
+    }
+
     public function testItListsEveryNodeOfACluster(): void
     {
         $cluster = Cluster::start();
@@ -184,6 +205,8 @@ final class InspectorTest extends ServerTestCase
         self::assertSame(['order:7'], $waitedFor);
         self::assertTrue($locks['order:7']->renew());
         $waiter->process->kill();
+        $lazy = RedisAdapter::createConnection("redis:?host[127.0.0.1:{$cluster->servers()[0]->port()}]&redis_cluster=1", ['lazy' => true]);
+        self::assertCount(20, [...(new Inspector(new LeaseFactory($connection), $lazy))->list()]);
         $fences = array_map(static fn (DistributedLock $lock): ?int => $lock->fence(), $locks);
         ksort($fences);
         ksort($listed);

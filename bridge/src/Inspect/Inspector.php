@@ -4,12 +4,16 @@ declare(strict_types=1);
 
 namespace RedisLease\Bridge\Inspect;
 
+use Closure;
 use LogicException;
 use Predis\ClientInterface;
 use Redis;
 use RedisCluster;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\LeaseException;
+use Symfony\Component\Cache\Traits\RedisClusterProxy;
+use Symfony\Component\Cache\Traits\RedisProxy;
+use TypeError;
 
 /**
  * For operators: which locks are there, and whose.
@@ -22,23 +26,19 @@ final class Inspector
     /** A lock that changes hands at each of so many looks is shown as the extension saw it last. */
     private const LOOKS = 10;
 
-    private readonly ?Client $client;
+    private ?Client $made = null;
 
     /**
-     * @param Redis|RedisCluster|ClientInterface|null $client for the same server and database as the leases; its prefix
-     *     is not used. Without one, leases cannot be listed, and neither TTL nor fence is known.
+     * @param Redis|RedisCluster|ClientInterface|RedisProxy|RedisClusterProxy|Closure|null $client phpredis, Predis or a
+     *     lazy client of Symfony's RedisAdapter, or a closure that gives one. It is for the same server and database as
+     *     the leases; its prefix is not used. Without one, leases cannot be listed, and neither TTL nor fence is known.
      * @param string|null $prefix of the leases' keys; null takes the ini setting redis_lease.prefix
      */
     public function __construct(
         private readonly LeaseFactory $leases,
-        Redis|RedisCluster|ClientInterface|null $client = null,
+        private readonly ?object $client = null,
         private readonly ?string $prefix = null,
     ) {
-        $this->client = match (true) {
-            $client === null => null,
-            $client instanceof ClientInterface => new Predis($client),
-            default => new PhpRedis($client),
-        };
     }
 
     /**
@@ -50,10 +50,11 @@ final class Inspector
      * @return iterable<Lease>
      *
      * @throws LogicException without a client
+     * @throws TypeError when the client is none that can be used
      */
     public function list(string $beginning = '', bool $withWaiters = false): iterable
     {
-        $client = $this->client ?? throw new LogicException('Leases can be listed only with a Redis client.');
+        $client = $this->client() ?? throw new LogicException('Leases can be listed only with a Redis client.');
         $prefix = $this->prefix();
         $seen = [];
         foreach ($client->scan(addcslashes($prefix . $beginning, '\\*?[]') . '*') as $key) {
@@ -85,15 +86,14 @@ final class Inspector
      */
     public function look(string $resource): Finding
     {
-        $lock = $this->leases->create($resource);
-        $before = null;
+        [$lock, $client, $before] = [$this->leases->create($resource), $this->client(), null];
         for ($time = 1; $time <= self::LOOKS; $time++) {
             $owner = $lock->owner();
             $ofStore = $owner === null ? null : new Lease($resource, $owner, null, null);
-            if ($this->client === null) {
+            if ($client === null) {
                 return new Finding($ofStore);
             }
-            $seen = $this->read($this->client, $resource);
+            $seen = $this->read($client, $resource);
             if ($owner === $seen?->owner) {
                 return new Finding($seen);
             }
@@ -114,7 +114,7 @@ final class Inspector
      */
     public function waiting(): ?int
     {
-        return $this->client?->waiting();
+        return $this->client()?->waiting();
     }
 
     /**
@@ -131,6 +131,25 @@ final class Inspector
         return $owner === null
             ? $this->leases->create($resource)->forceRelease()
             : $this->leases->restore($resource, $owner)->release();
+    }
+
+    /** Made when it is needed: for a release it is not. */
+    private function client(): ?Client
+    {
+        if ($this->client === null || $this->made !== null) {
+            return $this->made;
+        }
+        $client = $this->client instanceof Closure ? ($this->client)() : $this->client;
+
+        return $this->made = match (true) {
+            $client instanceof ClientInterface => new Predis($client),
+            $client instanceof Redis, $client instanceof RedisProxy => new PhpRedis($client, isCluster: false),
+            $client instanceof RedisCluster, $client instanceof RedisClusterProxy => new PhpRedis($client, isCluster: true),
+            default => throw new TypeError(sprintf(
+                'Inspector: Argument #2 ($client) must be Redis, RedisCluster or Predis\ClientInterface, %s given',
+                get_debug_type($client),
+            )),
+        };
     }
 
     private function read(Client $client, string $resource, bool $withWaiters = false): ?Lease

@@ -7,6 +7,8 @@ namespace RedisLease\Bridge\Inspect;
 use Redis;
 use RedisCluster;
 use RedisException;
+use Symfony\Component\Cache\Traits\RedisClusterProxy;
+use Symfony\Component\Cache\Traits\RedisProxy;
 
 /**
  * phpredis, past its prefix and serializer: rawCommand() knows neither.
@@ -15,7 +17,8 @@ use RedisException;
  */
 final class PhpRedis implements Client
 {
-    public function __construct(private readonly Redis|RedisCluster $redis)
+    /** @param Redis|RedisCluster|RedisProxy|RedisClusterProxy $redis or what passes calls on to one, as Symfony's do */
+    public function __construct(private readonly object $redis, private readonly bool $isCluster)
     {
     }
 
@@ -59,14 +62,14 @@ final class PhpRedis implements Client
     /** @return list<array{string, int}|null> */
     private function nodes(): array
     {
-        return $this->redis instanceof RedisCluster ? $this->redis->_masters() : [null];
+        return $this->isCluster ? $this->redis->_masters() : [null];
     }
 
     /** @param array{string, int}|string|null $node the node of a cluster, or a key of it */
     private function ask(array|string|null $node, string ...$words): mixed
     {
         $this->redis->clearLastError();
-        $answer = $this->redis instanceof RedisCluster
+        $answer = $this->isCluster
             ? $this->redis->rawCommand($node, ...$words)
             : $this->redis->rawCommand(...$words);
         $error = $this->redis->getLastError();

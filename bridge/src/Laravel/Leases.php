@@ -58,7 +58,8 @@ final class Leases
     {
         $config = $this->configuration($store);
         $name = $config['client'] ?? null;
-        $client = $name === null ? null : $this->app->make('redis')->connection($name)->client();
+        // A closure: lease:release needs no client, and it may have to do while that one cannot connect.
+        $client = $name === null ? null : fn (): object => $this->app->make('redis')->connection($name)->client();
 
         return new Inspector($this->factory($config), $client, $this->prefix($config));
     }

@@ -16,6 +16,7 @@ use RedisLease\Bridge\Symfony\LockFactory;
 use RedisLease\Bridge\Symfony\RequestListener;
 use RedisLease\Connection;
 use Symfony\Component\Console\Command\Command;
+use Symfony\Component\DependencyInjection\Argument\ServiceClosureArgument;
 use Symfony\Component\DependencyInjection\ContainerBuilder;
 use Symfony\Component\DependencyInjection\ContainerInterface;
 use Symfony\Component\DependencyInjection\Definition;
@@ -105,7 +106,8 @@ final class RedisLeaseExtension extends Extension
     /** @param array<string, mixed> $config */
     private function addCommands(array $config, ContainerBuilder $container): void
     {
-        $client = $config['client'] === null ? null : new Reference($config['client']);
+        // A closure: lease:release needs no client, and it may have to do while that one cannot connect.
+        $client = $config['client'] === null ? null : new ServiceClosureArgument(new Reference($config['client']));
         $arguments = [new Reference('redis_lease.factory'), $client, $config['prefix']];
         $container->setDefinition('redis_lease.inspector', new Definition(Inspector::class, $arguments));
         $commands = [
