@@ -60,7 +60,8 @@ final class Inspector
         foreach ($client->scan(addcslashes($prefix . $beginning, '\\*?[]') . '*') as $key) {
             // SCAN may give a key twice.
             $resource = substr((string) $key, strlen($prefix));
-            $lease = isset($seen[$key]) || $resource === '' ? null : $this->read($client, $resource, $withWaiters);
+            $isNone = isset($seen[$key]) || $resource === '' || self::isBeside($prefix, (string) $key);
+            $lease = $isNone ? null : $this->read($client, $resource, $withWaiters);
             $seen[$key] = true;
             if ($lease !== null) {
                 yield $lease;
@@ -200,6 +201,19 @@ final class Inspector
         }
 
         return preg_match('/^[^{]*\{[^}]+\}/', $resource) === 1 ? "$start$resource/$what" : null;
+    }
+
+    /**
+     * Whether the key stands beside a lock's: with most prefixes such keys do not begin with it. A lock that is named
+     * like one is left out too.
+     */
+    private static function isBeside(string $prefix, string $key): bool
+    {
+        $start = (preg_match('/[{}]$/D', $prefix) === 1 ? $prefix : substr($prefix, 0, -1)) . '~';
+
+        return str_starts_with($start, $prefix)
+            && str_starts_with($key, $start)
+            && preg_match('~[{}].*(?:\}:|/|\|)(?:fence|waiter|mark:.*)$~sD', $key) === 1;
     }
 
     private function prefix(): string
