@@ -61,7 +61,12 @@ final class HeldByRequest
     {
         $open = $this->open[self::coroutine()] ?? [];
         $place = self::place($open, $request);
-        $before = $open[$place][1] ?? $this->heldBefore(isInside: $place > 0);
+        $before = $open[$place][1] ?? new WeakMap();
+        if (!isset($open[$place])) {
+            foreach ($this->held() as $lease) {
+                $before[$lease] = true;
+            }
+        }
         $reference = $request === null ? null : WeakReference::create($request);
         $this->open[self::coroutine()] = [...array_slice($open, 0, $place), [$reference, $before]];
     }
@@ -81,6 +86,7 @@ final class HeldByRequest
         $open = array_slice($open, 0, max(0, $place));
         if ($open === []) {
             unset($this->open[self::coroutine()]);
+            // Inside of a request not: that may have taken one of them anew.
             $new = array_keys($this->owed);
         } else {
             $this->open[self::coroutine()] = $open;
@@ -117,20 +123,6 @@ final class HeldByRequest
         }
 
         return $place;
-    }
-
-    /** @return WeakMap<DistributedLock, true> */
-    private function heldBefore(bool $isInside): WeakMap
-    {
-        $before = new WeakMap();
-        foreach ($this->held() as $lease) {
-            // What is owed is none of the worker's, but the request around may have taken it anew.
-            if ($isInside || !isset($this->owed[spl_object_id($lease)])) {
-                $before[$lease] = true;
-            }
-        }
-
-        return $before;
     }
 
     /** @return list<DistributedLock> of this coroutine */

@@ -12,6 +12,7 @@ use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\ServerTestCase;
 use RedisLease\Tests\Support\Worker;
 use stdClass;
+use WeakReference;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -168,19 +169,21 @@ final class HeldByRequestTest extends ServerTestCase
         for ($number = 1; $number <= 5; $number++) {
             $kept[$number] = $leases->create("order:$number");
             self::assertTrue($kept[$number]->acquire());
+            if ($number === 1) {
+                $elsewhere = $this->leases->create('elsewhere');
+                self::assertTrue($elsewhere->acquire());
+            }
         }
-        $elsewhere = $this->leases->create('elsewhere');
-        self::assertTrue($elsewhere->acquire());
         $server->pause();
         $start = hrtime(true);
         $this->held->end();
         self::assertLessThan(3.0, (hrtime(true) - $start) / 1e9, 'a release takes one second, and there are five');
         self::assertFalse($kept[1]->isHeld());
+        self::assertTrue($elsewhere->isHeld());
 
-        // The first in vain is the last now.
         $this->held->begin();
         $this->held->end();
-        self::assertTrue($elsewhere->isHeld());
+        self::assertNull(self::stored('elsewhere'), 'what was not tried yet comes first');
         unset($kept[2]);
         gc_collect_cycles();
         $server->resume();
@@ -194,7 +197,22 @@ final class HeldByRequestTest extends ServerTestCase
 
             return $left() === 0;
         }, 'each end gives back what is owed');
-        self::assertNull(self::stored('elsewhere'));
+    }
+
+    public function testWhatHasEndedByItselfIsOwedNoLonger(): void
+    {
+        $server = RedisServer::start();
+        $this->held->begin();
+        $lease = (new LeaseFactory(new Connection($server->dsn(), 0.5, 0.5), 0.5, $this->held))->create('order:1');
+        self::assertTrue($lease->acquire());
+        $server->pause();
+        $this->held->end();
+        self::assertFalse($lease->isHeld());
+        $kept = WeakReference::create($lease);
+        unset($lease);
+        usleep(500_000);
+        $this->held->end();
+        self::assertNull($kept->get());
     }
 
     public function testWhatIsOwedIsNoneOfTheWorkersAndNotTakenFromTheRequestAround(): void
