@@ -9,6 +9,8 @@
  *
  *     make demo
  *     php examples/late-writer.php    with the extension installed, and a Redis where redis_lease.dsn points
+ *     php examples/late-writer.php 5  with so many seconds for the lease that interrupts: on a machine that is so busy
+ *                                     that half a second is a pause of its own, B would lose it too
  */
 
 declare(strict_types=1);
@@ -29,8 +31,9 @@ if (!extension_loaded('redis_lease')) {
 
 $lease = static fn (): DistributedLock => new DistributedLock('invoice:42', ttl: 0.5);
 
+$seconds = (float) ($argv[1] ?? 0.5);
 $leaseThatInterrupts = static fn (): DistributedLock
-    => new DistributedLock('invoice:42', ttl: 0.5, autoRenew: true, abortOnLoss: true);
+    => new DistributedLock('invoice:42', ttl: $seconds, autoRenew: true, abortOnLoss: true);
 
 $write = static function (PDO $db, string $name, int $fence): void {
     $db->prepare('UPDATE invoice SET done_by = ? WHERE id = 42')->execute([$name]);
@@ -92,7 +95,7 @@ $terminal->heading('With a guard', "(new FencedTable(\$db, 'invoice'))->update(4
 $refused = str_starts_with($end, 'is refused') && $doneBy === 'B';
 $verdict($refused, $doneBy, $refused ? "A's late write is refused." : "It was not refused: A $end.");
 
-$terminal->heading('With a lease that interrupts', "new DistributedLock(..., ttl: 0.5, autoRenew: true, abortOnLoss: true)");
+$terminal->heading('With a lease that interrupts', "new DistributedLock(..., ttl: $seconds, autoRenew: true, abortOnLoss: true)");
 try {
     $leaseThatInterrupts();
 } catch (ValueError) {

@@ -14,7 +14,7 @@ final class ExamplesTest extends ServerTestCase
 {
     public function testALateWriterOverwritesIsRefusedOrIsInterrupted(): void
     {
-        $output = self::runExample('late-writer.php');
+        $output = self::runExample('late-writer.php', '5');
         self::assertMatchesRegularExpression(
             '/A has the lease.*A is stopped.*B has the lease.*B writes.*A goes on.*A writes.*done by A\. A\'s late write is over B\'s/sU',
             $output,
@@ -41,7 +41,7 @@ final class ExamplesTest extends ServerTestCase
         );
     }
 
-    private static function runExample(string $name): string
+    private static function runExample(string $name, string ...$arguments): string
     {
         Needs::module('pdo_sqlite', 'php-sqlite3');
         Needs::module('pcntl', 'php-cli');
@@ -49,6 +49,7 @@ final class ExamplesTest extends ServerTestCase
         $example = PhpProcess::startProgram([
             ...PhpProcess::interpreter($ini, phpIni: true),
             dirname(__DIR__, 2) . "/examples/$name",
+            ...$arguments,
         ]);
         $code = $example->wait(120.0);
         self::assertSame('', $example->errors());
