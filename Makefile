@@ -3,7 +3,7 @@
 # CARGO_TARGET_DIR where cargo builds, and DESTDIR where an installation is staged.
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test torture model test-zts test-matrix clean-matrix bench lint install uninstall clean
+.PHONY: help build demo test torture model test-zts test-matrix clean-matrix package test-install bench lint install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -40,6 +40,13 @@ test-matrix: ## PHPUnit on three Debian suites in chroots, as root; SUITES="trix
 
 clean-matrix: ## removes those chroots
 	@tools/matrix --clean
+
+package: ## archives for PIE and a .deb, in target/package; CHECK=1 builds them twice and compares
+	@tools/setup package
+	@tools/package $(if $(CHECK),--check)
+
+test-install: ## every way to install it, on fresh Debians in chroots, as root
+	@tools/test-install
 
 bench: ## the comparison with other locks, about six minutes; QUICK=1 for a look of one
 	@tools/setup bench

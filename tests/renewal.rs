@@ -13,6 +13,7 @@ use redis_lease::{
     store::{self, Keys},
 };
 use std::{
+    os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{
@@ -165,7 +166,7 @@ impl Server {
             .spawn()
             .ok()?;
         let server = Self { process, directory };
-        wait_for("the server listens", || server.directory.join("s").exists());
+        wait_for("the server listens", || UnixStream::connect(server.directory.join("s")).is_ok());
         Some(server)
     }
 

@@ -15,6 +15,8 @@ die() {
     exit 1
 }
 
+our_version() { sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1; }
+
 # Sets php and php_config to absolute paths. Debian names them alike: php8.2 and php-config8.2.
 find_php() {
     php=$(command -v "$php_name") || die "no PHP named '$php_name' here"
@@ -37,6 +39,35 @@ use_built_extension() {
     done < <("$php" -r 'echo str_replace(",\n", "\n", (string) php_ini_scanned_files());')
     export PHP_INI_SCAN_DIR=$1
     ! "$php" -r "$installed" || die "php.ini itself loads a redis_lease: take that line out first"
+}
+
+# Starts a server for this script: a unix socket in a directory of its own, $dir, no TCP port, nothing on disk.
+# Whatever happens, the server is stopped and the directory removed.
+private_redis() {
+    server=
+    dir=$(mktemp -d /tmp/redis_lease.XXXXXX)
+    trap end_private_redis EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+
+    "${REDIS_SERVER_BIN:-redis-server}" --port 0 --unixsocket "$dir/redis.sock" --unixsocketperm 700 --save '' \
+        --appendonly no --dir "$dir" --logfile "$dir/redis.log" </dev/null &
+    server=$!
+    local i
+    for ((i = 0; ; i++)); do
+        redis-cli -s "$dir/redis.sock" ping >/dev/null 2>&1 && break
+        if ((i == 250)) || ! kill -0 "$server" 2>/dev/null; then
+            cat "$dir/redis.log" >&2
+            die 'Redis did not start'
+        fi
+        sleep 0.02
+    done
+}
+
+end_private_redis() {
+    [[ -z $server ]] || { kill "$server" && wait "$server"; } 2>/dev/null || true
+    rm -rf "$dir"
 }
 
 # Sets where make install puts things. ini_file is empty where this PHP scans no directory; debian_version is

@@ -205,6 +205,24 @@ final class CheckerTest extends TestCase
         $this->assertFound('taken for longer than its TTL and a second');
     }
 
+    public function testARenewalThatWasHeldUpAndArrivedLateMayProlongTheLockAndNothingElseMay(): void
+    {
+        $isRenewed = static fn (array $event) => $event['e'] === 'end' && $event['op'] === 'renew' && $event['answer'] === true;
+        // The last that was done with the token.
+        $call = array_values(array_filter($this->events, $isRenewed))[0];
+        $isOver = static fn (array $event) => ($event['token'] ?? null) === $call['token'] && $event['t'] > $call['t'] + 1_000_000;
+        $this->events = array_values(array_filter($this->events, static fn (array $event) => !$isOver($event)));
+        $late = $call['t'] + (int) (1.3 * self::SECOND);
+        $this->addSample($late + (int) ($call['ttl'] * self::SECOND) - 10_000_000, $call['r'], [$call['token'], 10]);
+        $this->assertFound('taken for longer than its TTL and a second');
+
+        $held = ['e' => 'away', 't0' => $call['t0'] - 1000, 't' => $late];
+        $this->insert(0, ['t0' => $call['t'] + self::SECOND] + $held);
+        $this->assertFound('taken for longer than its TTL and a second');
+        $this->insert(0, $held);
+        self::assertSame([], $this->found('taken for longer than its TTL and a second'));
+    }
+
     public function testACallPastItsDeadlineIsFoundAndOneOfAStoppedProcessIsNot(): void
     {
         $isCall = static fn (array $event) => $event['e'] === 'end' && $event['op'] === 'release';

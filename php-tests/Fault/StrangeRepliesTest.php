@@ -59,9 +59,12 @@ final class StrangeRepliesTest extends TestCase
         foreach (self::NONSENSE as $what => $bytes) {
             $this->server->answerWith($bytes === 'DEEP' ? str_repeat("*1\r\n", 10_000) : $bytes);
             foreach (['acquire', 'renew', 'release', 'forceRelease'] as $call) {
-                $connection = new Connection($this->server->dsn(), 0.02, 0.02);
-                $lock = DistributedLock::restore('order:1', 'a token', 30.0, $connection);
-                [$caught, $seconds] = Proc::timed(static fn () => self::caught(static fn () => $lock->$call()));
+                // A busy machine may take up the time before anything is sent, which is no answer to what is asked here.
+                for ($try = 0; $try === 0 || ($caught instanceof ConnectionException && $try < 5); $try++) {
+                    $connection = new Connection($this->server->dsn(), 0.02, 0.02);
+                    $lock = DistributedLock::restore('order:1', 'a token', 30.0, $connection);
+                    [$caught, $seconds] = Proc::timed(static fn () => self::caught(static fn () => $lock->$call()));
+                }
 
                 self::assertInstanceOf(OutcomeUnknownException::class, $caught, "$call: $what");
                 self::assertFalse($lock->isHeld(), "$call: $what");

@@ -210,7 +210,7 @@ final class TlsTest extends TestCase
             foreach ($places as $index => $after) {
                 $how = FaultProxy::HOWS[$index % 3];
                 $server->flush();
-                $connection = new Connection($dsn, 0.15, 0.1);
+                $connection = new Connection($dsn, 0.3, 0.2);
                 $connection->close();
                 $proxy->cut();
                 $proxy->breakAfter($direction, $after, $how, later: $index % 2 === 0 ? 'pass' : 'refuse');

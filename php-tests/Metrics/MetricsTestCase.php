@@ -16,6 +16,13 @@ abstract class MetricsTestCase extends ServerTestCase
         Metrics::reset();
     }
 
+    protected static function needsFork(): void
+    {
+        if (!function_exists('pcntl_fork')) {
+            self::markTestSkipped('PHP was built without pcntl');
+        }
+    }
+
     /**
      * What is not zero of a metric.
      *

@@ -14,6 +14,7 @@ use RedisLease\ServerException;
 use RedisLease\Tests\Support\BlackHole;
 use RedisLease\Tests\Support\FakeServer;
 use RedisLease\Tests\Support\FaultProxy;
+use RedisLease\Tests\Support\PhpProcess;
 use RedisLease\Tests\Support\RedisServer;
 use RuntimeException;
 
@@ -49,6 +50,18 @@ final class OutcomesTest extends MetricsTestCase
         $node = array_keys(self::counted('node_answers'));
         self::assertCount(1, $node, 'the others, of earlier tests, have no answers since');
         self::assertStringContainsString(self::$server->socket(), $node[0]);
+    }
+
+    public function testALeaseIsHeldFromItsGrantOnHoweverOftenItIsExtended(): void
+    {
+        $lock = $this->lock('order:1', 30.0);
+        foreach (['acquire', 'renew', 'acquire', 'renew'] as $extend) {
+            self::assertTrue($lock->$extend());
+            usleep(20_000);
+        }
+        $lock->release();
+        self::assertGreaterThan(0.08, Metrics::snapshot()['hold_seconds']['sum']);
+        self::assertSame(1, Metrics::snapshot()['hold_seconds']['count']);
     }
 
     public function testALockThatAnotherHolds(): void
@@ -200,6 +213,64 @@ final class OutcomesTest extends MetricsTestCase
         self::assertSame(['reported' => 1, 'released' => 1], self::counted('unknown_outcomes'));
         self::assertSame([], self::counted('losses'), 'there was no lease');
         $server->stop();
+    }
+
+    /** Of synchronized() whose release goes unanswered nobody is told: its lease covered the work. */
+    public function testAnUnansweredReleaseOfWhichNobodyIsTold(): void
+    {
+        $server = RedisServer::start();
+        $lock = new DistributedLock('order:1', 30.0, connection: new Connection($server->dsn(), 0.2, 0.2));
+        self::assertSame(7, $lock->synchronized(static function () use ($server): int {
+            $server->pause();
+
+            return 7;
+        }));
+        self::assertSame([], self::counted('unknown_outcomes'));
+        self::assertSame(['unknown' => 1], self::counted('releases'));
+        $server->resume();
+        self::assertTrue($lock->release());
+        self::assertSame(['unknown' => 1, 'released' => 1], array_reverse(self::counted('releases')));
+        $server->stop();
+    }
+
+    public function testMoreServersThanAreToldApartAreCountedTogether(): void
+    {
+        $process = PhpProcess::run(<<<'PHP'
+            for ($port = 1; $port <= 40; $port++) {
+                try {
+                    (new DistributedLock('order:1', connection: new RedisLease\Connection("redis://127.0.0.1:$port", 1.0)))->acquire();
+                } catch (RedisLease\ConnectionException) {
+                }
+            }
+            echo json_encode(RedisLease\Metrics::snapshot()['node_errors']);
+            PHP);
+        $errors = self::used(json_decode($process->output(), true));
+        self::assertCount(33, $errors);
+        self::assertSame(['connect' => 1], $errors['127.0.0.1:32']);
+        self::assertSame(['connect' => 8], $errors['other']);
+    }
+
+    public function testARenewalThatComesLateTellsByHowMuch(): void
+    {
+        $worker = self::worker(<<<'PHP'
+            $lock = new DistributedLock('order:1', 3.0, true, $connection);
+            $lock->acquire();
+            say('held');
+            hear();
+            say(RedisLease\Metrics::snapshot()['renewal_lag_seconds']);
+            PHP);
+        $worker->hear();
+        $worker->pause();
+        // Due after one second.
+        $paused = hrtime(true);
+        eventually(static fn () => hrtime(true) - $paused > 1.6e9, 'it is late');
+        $worker->resume();
+        eventually(static fn () => self::$server->command('PTTL', 'lock:order:1') > 2_500, 'it was renewed');
+        $worker->say();
+        $lag = $worker->hear();
+        self::assertGreaterThanOrEqual(0.5, $lag['sum']);
+        self::assertSame(1, $lag['count']);
+        $worker->finish();
     }
 
     public function testAWaitThroughAnOutage(): void

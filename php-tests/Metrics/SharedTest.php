@@ -144,10 +144,4 @@ final class SharedTest extends MetricsTestCase
         }
     }
 
-    private static function needsFork(): void
-    {
-        if (!function_exists('pcntl_fork')) {
-            self::markTestSkipped('PHP was built without pcntl');
-        }
-    }
 }

@@ -43,7 +43,7 @@ final class AbortTest extends RenewalTestCase
             PHP . <<<'PHP'
 
             while (($place = hear()) !== null) {
-                $lock = $new('order:1', 0.15, true);
+                $lock = $new('order:1', 0.45, true);
                 $lock->acquire();
                 $finally = $inner = false;
                 say('held');
@@ -79,27 +79,40 @@ final class AbortTest extends RenewalTestCase
     public function testAProcessThatWasStoppedForLongerThanItsLeaseIsInterruptedAtOnce(): void
     {
         foreach (['while (true);', 'usleep(10); while (true) { md5("x"); }'] as $work) {
-            $worker = self::renewing(<<<PHP
-                \$lock = \$new('order:1', 0.5, true);
-                \$lock->acquire();
-                say('held');
-                try {
-                    $work
-                } catch (LeaseLostException \$lost) {
-                    \$at = \$now();
-                    say([\$at, \$delay(), \$lost->loss, \$lock->isHeld()]);
-                }
-                PHP);
-            $worker->hear();
-            $worker->pause();
-            usleep(1_500_000);
-            $resumed = hrtime(true) / 1e9;
-            $worker->resume();
-            [$at, $noise, $loss, $held] = $worker->hear();
-            self::assertSoon($resumed, $at, $noise, 'interrupted');
-            self::assertSame(['expired', false], [$loss, $held]);
-            $worker->finish();
+            // What the thread waits for a busy machine's processor is not told apart from what the work does.
+            for ($try = 1; $try === 1 || ($late >= self::AT_ONCE && $try <= 3); $try++) {
+                [$late, $seen] = $this->stoppedPastItsLease($work);
+                self::assertSame(['expired', false], $seen);
+            }
+            self::assertLessThan(self::AT_ONCE, $late, 'interrupted');
         }
+    }
+
+    /** @return array{float, array{string, bool}} how long after it went on it was told, and the loss with isHeld() */
+    private function stoppedPastItsLease(string $work): array
+    {
+        $worker = self::renewing(<<<PHP
+            \$lock = \$new('order:1', 0.5, true);
+            \$lock->acquire();
+            \$delay(true);
+            try {
+                say('held');
+                $work
+            } catch (LeaseLostException \$lost) {
+                \$at = \$now();
+                say([\$at, \$delay(), \$lost->loss, \$lock->isHeld()]);
+            }
+            PHP);
+        $worker->hear();
+        $worker->pause();
+        usleep(1_500_000);
+        $resumed = hrtime(true) / 1e9;
+        $worker->resume();
+        [$at, $noise, $loss, $held] = $worker->hear();
+        self::assertGreaterThanOrEqual($resumed, $at, 'too early');
+        $worker->finish();
+
+        return [$at - $resumed - $noise, [$loss, $held]];
     }
 
     public function testWithoutAbortOnLossTheWorkGoesOn(): void
@@ -125,7 +138,11 @@ final class AbortTest extends RenewalTestCase
             mt_srand(1);
             for ($i = 0; $i < 60; $i++) {
                 $lock = $new("order:$i", 0.03, true);
-                $lock->acquire();
+                try {
+                    $lock->acquire();
+                } catch (LeaseLostException) {
+                    continue; // A busy machine took longer than the lease lasts.
+                }
                 try {
                     $stream = stream_socket_client($args['socket']);
                     fwrite($stream, "DEL lock:order:$i\r\n");
@@ -187,6 +204,7 @@ final class AbortTest extends RenewalTestCase
             $lock = $new('order:1', 0.3, true);
             $lock->acquire();
             $waiting = new DistributedLock('order:2', 30.0, connection: $connection);
+            $delay(true);
             say('held');
             try {
                 $waiting->acquire(20.0);
@@ -222,8 +240,8 @@ final class AbortTest extends RenewalTestCase
                 $locks[] = $lock = $new($name, 0.5, true);
                 $lock->acquire();
             }
-            say('held');
             try {
+                say('held');
                 while (true);
             } catch (LeaseLostException $lost) {
                 for ($names = []; $lost !== null; $lost = $lost->getPrevious()) {

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Renewal;
 
+use RedisLease\Tests\Support\Janitor;
 use RedisLease\Tests\Support\Monitor;
 
 use function RedisLease\Tests\Support\eventually;
@@ -79,6 +80,7 @@ final class ForkTest extends RenewalTestCase
 
     public function testOnlyTheParentsConnectionRenewsWhatTheParentHolds(): void
     {
+        $stop = Janitor::path('.stop');
         $worker = self::renewing(<<<'PHP'
             $lock = $new('order:1', 0.3);
             $lock->acquire();
@@ -86,22 +88,30 @@ final class ForkTest extends RenewalTestCase
                 if (pcntl_fork() === 0) {
                     $own = $new("child:$i", 0.3);
                     $own->acquire();
-                    usleep(2_000_000);
+                    while (!file_exists($args['stop'])) {
+                        usleep(10_000);
+                    }
                     exit(0);
                 }
             }
             say('forked');
-            usleep(2_000_000);
-            PHP);
+            while (!file_exists($args['stop'])) {
+                usleep(10_000);
+            }
+            PHP, ['stop' => $stop]);
         $worker->hear();
-        $monitor = Monitor::start(self::$server);
-        usleep(1_000_000);
-        $renewals = array_count_values(array_column(array_filter(self::scripts($monitor), static fn ($run) => $run[0] === 'renew'), 1));
+        // A second in which a busy machine kept somebody from renewing tells nothing.
+        for ($try = 1, $renewals = [0]; min($renewals) < 6 && $try <= 5; $try++) {
+            $monitor = Monitor::start(self::$server);
+            usleep(1_000_000);
+            $renewals = array_count_values(array_column(array_filter(self::scripts($monitor), static fn ($run) => $run[0] === 'renew'), 1));
+        }
         self::assertCount(4, $renewals);
         foreach ($renewals as $lock => $count) {
             self::assertGreaterThanOrEqual(6, $count, $lock);
             self::assertLessThanOrEqual(14, $count, "$lock: renewed once, not by each process");
         }
+        touch($stop);
         $worker->finish();
         $monitor->close();
     }
@@ -149,12 +159,13 @@ final class ForkTest extends RenewalTestCase
             $told = 0;
             for ($i = 0; $i < 10; $i++) {
                 $lock = $new('order:1', 0.03, true);
-                $lock->acquire(5.0);
-                $stream = stream_socket_client($args['socket']);
-                fwrite($stream, "DEL lock:order:1\r\n");
-                fgets($stream);
                 $parent = getmypid();
+                // On a busy machine the loss may be told before the fork.
                 try {
+                    $lock->acquire(5.0);
+                    $stream = stream_socket_client($args['socket']);
+                    fwrite($stream, "DEL lock:order:1\r\n");
+                    fgets($stream);
                     usleep(8_000 + $i * 1000);
                     $child = pcntl_fork();
                     for ($start = $now(); $now() - $start < 0.05;);

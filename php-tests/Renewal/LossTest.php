@@ -237,6 +237,7 @@ final class LossTest extends RenewalTestCase
         $worker = self::renewing(<<<'PHP'
             $lock = $new('order:1', 0.5);
             $lock->acquire();
+            $delay(true);
             say('held');
             do {
                 $before = $now();

@@ -23,7 +23,14 @@ abstract class RenewalTestCase extends ServerTestCase
         $new = static fn (string $resource, float $ttl = 1.0, bool $abort = false, ?Connection $on = null): DistributedLock
             => new DistributedLock($resource, $ttl, true, $on ?? $GLOBALS['connection'], $abort);
         $now = static fn (): float => hrtime(true) / 1e9;
-        $delay = static fn (): float => (int) explode(' ', @file_get_contents('/proc/self/schedstat') ?: '0 0')[1] / 1e9;
+        /** Seconds that this process has waited for a processor since this was last asked with true. */
+        $delay = static function (bool $anew = false): float {
+            static $start = 0.0;
+            $waited = (int) explode(' ', @file_get_contents('/proc/self/schedstat') ?: '0 0')[1] / 1e9;
+            $since = $waited - $start;
+            $start = $anew ? $waited : $start;
+            return $since;
+        };
         /** Names of this process's threads but the first. */
         $threads = static fn (): array => array_values(array_diff(
             array_map(static fn ($file) => trim((string) @file_get_contents($file)), glob('/proc/self/task/*/comm')),

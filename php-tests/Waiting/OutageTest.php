@@ -100,6 +100,23 @@ final class OutageTest extends WaitingTestCase
         self::assertNothingHeldOrQueued();
     }
 
+    /** The end of the block is only waited for briefly, but that is no silence of the server. */
+    public function testARedisThatIsSlowAtTheDeadlineHasTheCommandTimeOutToAnswer(): void
+    {
+        $owner = $this->heldLock('order:1');
+        $waiter = self::waiter(args: ['connectTimeout' => 5.0, 'commandTimeout' => 5.0])->ready()->wait(0.6);
+        self::awaitBlocked(1);
+        self::$server->pause();
+        $paused = Outcome::now();
+        eventually(static fn () => Outcome::now() - $paused > 1.0, 'the deadline has passed');
+        self::$server->resume();
+        $outcome = $waiter->outcome();
+        self::assertFalse($outcome->answer);
+        self::assertGreaterThan(1.0, $outcome->at - $paused);
+        self::assertTrue($owner->release());
+        self::assertNothingHeldOrQueued();
+    }
+
     public function testAHandlerThatThrowsEndsAWaitWhileRedisIsAway(): void
     {
         $proxy = FaultProxy::start(self::$server);

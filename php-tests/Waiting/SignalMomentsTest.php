@@ -112,7 +112,7 @@ final class SignalMomentsTest extends WaitingTestCase
             $waiter->process->signal(SIGUSR1);
             $outcome = $waiter->outcome();
             self::assertSame('DomainException: stop', $outcome->answer);
-            self::assertLessThan(0.4 + $outcome->delay, $outcome->seconds, "$lost lost");
+            self::assertLessThan(0.5 + $outcome->delay, $outcome->seconds, "$lost lost");
             $this->proxy->cut();
             $this->proxy->pass();
             self::assertTrue($owner->release());
@@ -146,7 +146,8 @@ final class SignalMomentsTest extends WaitingTestCase
         $waiter = self::waiter(prepare: self::ROUNDS)->ready();
         $ways = $between = ['acquire' => 0, 'after it' => 0];
         mt_srand(4);
-        for ($round = 0; $round < 250; $round++) {
+        // Where the machine has it that nearly all end in one way, some more.
+        for ($round = 0; $round < 250 || ($round < 1500 && min($ways) <= 10); $round++) {
             $owner = $this->heldLock('order:1');
             $waiter->process->say(30.0);
             $waiter->process->hear();

@@ -145,16 +145,16 @@ final class History
     }
 
     /**
-     * When a call's last command had arrived at the latest: that of an unanswered one outlives outages. Of several
-     * nodes a majority's answers end the call, and the others' may be under way.
+     * When a call's last command had arrived at the latest. That of an unanswered one outlives outages. So does an
+     * answered one's first sending, held up in an outage of its time while a second one, on a new connection, was
+     * answered. Of several nodes a majority's answers end the call, and the others' may be under way.
      */
     public function arrived(array $call): int
     {
-        if (is_bool($call['answer']) && $this->nodes === 1) {
-            return $call['t'];
-        }
+        $arrived = $this->settled($call['t0'], $call['t']);
+        $isQuiet = $arrived === $call['t'] + self::SETTLES;
 
-        return $this->settled($call['t0'], $call['t']);
+        return is_bool($call['answer']) && $this->nodes === 1 && $isQuiet ? $call['t'] : $arrived;
     }
 
     /** When whatever was under way between these two moments had arrived. */

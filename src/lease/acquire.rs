@@ -2,9 +2,9 @@
 
 use super::{
     Lock,
-    lock::{Confirmation, Origin},
+    lock::Confirmation,
     registry,
-    state::{Basis, Late},
+    state::{Basis, Late, Origin},
     token::Token,
     watch::Watch,
 };

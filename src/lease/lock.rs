@@ -1,7 +1,12 @@
 //! One handle on one lock: decides what is asked of the store, and what each answer means. How a lock
 //! is taken, and waited for, is in `acquire`.
 
-use super::{registry, state::State, token::Token, watch};
+use super::{
+    registry,
+    state::{Origin, State},
+    token::Token,
+    watch,
+};
 use crate::{
     clock::Moment,
     error::{Error, Result},
@@ -39,15 +44,6 @@ pub struct Auto {
     pub max_hold: Duration,
     /// Tells the program that a lease is lost, if it wants to know.
     pub bell: Option<Bell>,
-}
-
-/// What a confirmed lease was confirmed by.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// A claim, which may have begun a new lease.
-    Claim,
-    /// A renewal of the one at hand.
-    Renewal,
 }
 
 /// What a confirmation means.
@@ -96,9 +92,13 @@ impl Lock {
 
     /// Extends the lease to at least `ttl` from now. False: lost. An error leaves what is known as it was.
     pub fn renew(self: &Rc<Self>, ttl: Option<Duration>) -> Result<bool> {
-        let result = self.renew_within(ttl.unwrap_or(self.ttl), Budget::new(self.timeouts));
+        self.renew_counted(ttl.unwrap_or(self.ttl)).inspect_err(|error| self.reported(error))
+    }
+
+    fn renew_counted(self: &Rc<Self>, ttl: Duration) -> Result<bool> {
+        let result = self.renew_within(ttl, Budget::new(self.timeouts));
         watch::renewed(&result);
-        result.inspect_err(|error| self.reported(error))
+        result
     }
 
     pub(super) fn renew_within(self: &Rc<Self>, ttl: Duration, budget: Budget) -> Result<bool> {
@@ -137,7 +137,7 @@ impl Lock {
     ) -> Result<Confirmation> {
         let valid_until = validity::end(grant.sent_at, ttl);
         let mut state = self.state();
-        let is_known = state.hold(token, grant, ttl);
+        let is_known = state.hold(token, grant, ttl, origin);
         registry::add(self);
         let is_new = origin == Origin::Claim && !is_known;
         if is_new {
@@ -235,8 +235,8 @@ impl Lock {
         };
         let is_covered = match is_over {
             true => !is_lost,
-            // Unanswered: the validity tells.
-            false => self.renew(None).unwrap_or_else(|_| self.is_held()),
+            // Unanswered: the validity tells, and nobody is told.
+            false => self.renew_counted(self.ttl).unwrap_or_else(|_| self.is_held()),
         };
         if is_covered { Ending::Covered } else { Ending::Lost }
     }
@@ -250,7 +250,7 @@ impl Lock {
         let is_covered = match is_over {
             true => !is_lost,
             // Unanswered: the validity covered the section, and the end of the request tries again.
-            false => self.release().unwrap_or(true) && is_held,
+            false => self.release_within(Budget::new(self.timeouts)).unwrap_or(true) && is_held,
         };
         if is_covered { Ending::Covered } else { Ending::Lost }
     }

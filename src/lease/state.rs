@@ -55,6 +55,15 @@ pub enum Late {
     Elsewhere,
 }
 
+/// What a confirmed lease was confirmed by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A claim, which may have begun a new lease.
+    Claim,
+    /// A renewal of the one at hand.
+    Renewal,
+}
+
 /// With which token an attempt begins.
 pub enum Basis {
     /// The lease is valid, or the outcome of the last attempt is unknown: the same attempt again.
@@ -103,7 +112,7 @@ impl State {
             self.valid_until = Some(news.valid_until);
             self.fence = Some(news.fence);
         }
-        self.is_loss_counted |= news.loss.is_some();
+        self.is_loss_counted |= news.is_counted;
         match news.loss {
             Some(loss @ (Loss::Deleted | Loss::Taken)) => {
                 // Kept for what its owner's program is still to be told.
@@ -126,6 +135,14 @@ impl State {
     fn count_loss(&mut self) {
         if !std::mem::replace(&mut self.is_loss_counted, true) {
             Loss::count(self.loss, self.prefix);
+        }
+    }
+
+    /// A lease whose validity is over has expired, whatever becomes of its key.
+    fn notice_expiry(&mut self) {
+        if self.valid_until.is_some_and(Moment::is_past) {
+            self.note(Some(Loss::Expired));
+            self.count_loss();
         }
     }
 
@@ -172,9 +189,15 @@ impl State {
 
     /// Redis confirmed the lease. A shorter TTL than before cuts nothing off: Redis never shortens one. True when
     /// it is the one that was known before.
-    pub fn hold(&mut self, token: Token, grant: Grant, ttl: Duration) -> bool {
+    pub fn hold(&mut self, token: Token, grant: Grant, ttl: Duration, origin: Origin) -> bool {
         let valid_until = validity::end(grant.sent_at, ttl);
         let is_same = self.fence == Some(grant.fence) && self.token.as_ref() == Some(&token);
+        if origin == Origin::Claim && !is_same && self.not_held().is_some() {
+            // What this handle held had gone, and was granted anew.
+            self.note(Some(Loss::Deleted));
+            self.count_loss();
+        }
+        self.notice_expiry();
         let earlier = self.valid_until.filter(|_| is_same);
         self.valid_until = Some(earlier.map_or(valid_until, |earlier| earlier.max(valid_until)));
         if self.token.as_ref() != Some(&token) {
@@ -230,6 +253,8 @@ impl State {
     /// The lock was removed, whoever held it.
     pub fn force_released(&mut self) {
         if self.valid_until.is_some() {
+            // By its owner.
+            self.is_loss_counted = true;
             self.lost(Some(Loss::Deleted));
         }
     }
@@ -245,7 +270,8 @@ impl State {
 
     /// From here on nothing is held, and nothing renewed: the end of the validity until then.
     fn not_held(&mut self) -> Option<Moment> {
-        self.renewal = None;
+        self.is_loss_counted |= self.renewal.take().is_some_and(Renewal::end);
+        self.notice_expiry();
         self.valid_until.take()
     }
 
@@ -273,10 +299,6 @@ impl State {
             metrics::observe(Histogram::Hold, held);
             metrics::observe_share(Histogram::ValidityLeft, left, self.span);
             self.prefix.spend(PerPrefix::Hold, held);
-            if left.is_zero() {
-                // Its key may be there for a moment yet; nobody could rely on it any more.
-                self.note(Some(Loss::Expired));
-            }
         }
         self.is_release_owed = true;
         let memory = match left {
@@ -300,13 +322,15 @@ impl State {
             self.note(Loss::found(found, valid_until));
         }
         // What was never held here is not lost here.
-        let is_lost = before.is_some() || (released != Released::Ours && valid_until.is_some());
-        self.is_loss_counted = is_counted || !is_lost;
-        self.count_loss();
+        self.is_loss_counted = is_counted || valid_until.is_none();
+        if released != Released::Ours {
+            self.count_loss();
+        }
     }
 
     /// Nothing is held or owed.
     pub fn end(&mut self) {
+        self.not_held();
         let fence = self.fence;
         *self = Self { fence, ..Self::new(None, self.prefix) };
     }

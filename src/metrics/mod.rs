@@ -79,7 +79,7 @@ impl Server {
     /// One more for the server at the address that `name` tells.
     pub fn count(&self, what: PerServer, name: impl FnOnce() -> String) {
         if is_on() {
-            let place = self.0.get().unwrap_or_else(|| memory::servers().place(name().as_bytes()));
+            let place = self.0.get().unwrap_or_else(|| memory::servers().place(&name()));
             self.0.set(Some(place));
             memory::add(Cell::server(place, what), 1);
         }

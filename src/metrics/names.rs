@@ -30,8 +30,10 @@ impl<const N: usize> Names<N> {
         Self { entries: [const { Entry::new() }; N] }
     }
 
-    /// The place of a name; `N` when there is none left.
-    pub fn place(&self, name: &[u8]) -> usize {
+    /// The place of a name, or of those that begin alike for as long as is kept; `N` when there is none left.
+    pub fn place(&self, name: &str) -> usize {
+        let end = (0..=LONGEST.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or_default();
+        let name = name.get(..end).unwrap_or_default().as_bytes();
         let hash = hash(name);
         for (place, entry) in self.entries.iter().enumerate() {
             if entry.take(hash) {
@@ -93,8 +95,8 @@ mod tests {
     #[test]
     fn a_name_keeps_its_place_and_those_without_one_share_the_last() {
         let names = Names::<2>::new();
-        assert_eq!([names.place(b"a"), names.place(b"b"), names.place(b"a")], [0, 1, 0]);
-        assert_eq!([names.place(b"c"), names.place(b"d")], [2, 2]);
+        assert_eq!([names.place("a"), names.place("b"), names.place("a")], [0, 1, 0]);
+        assert_eq!([names.place("c"), names.place("d")], [2, 2]);
         assert_eq!(names.all(), [(0, "a".into()), (1, "b".into())]);
     }
 
@@ -103,14 +105,14 @@ mod tests {
         let names = Names::<2>::new();
         assert!(names.entries[0].take(hash(b"a")));
         assert_eq!(names.all(), []);
-        assert_eq!([names.place(b"b"), names.place(b"a")], [1, 0]);
+        assert_eq!([names.place("b"), names.place("a")], [1, 0]);
         assert_eq!(names.all(), [(0, "a".into()), (1, "b".into())]);
     }
 
     #[test]
     fn threads_that_come_with_the_same_names_at_once_agree_on_their_places() {
         static NAMES: Names<8> = Names::new();
-        let places = || (0..8_u8).map(|name| NAMES.place(&[b'a' + name])).collect::<Vec<_>>();
+        let places = || (0..8).map(|name| NAMES.place(&name.to_string())).collect::<Vec<_>>();
         let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(places)).collect();
         let all: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert!(all.iter().all(|one| *one == all[0]));
@@ -118,9 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut() {
-        let names = Names::<1>::new();
-        names.place(&[b'x'; LONGEST + 9]);
-        assert_eq!(names.all()[0].1.len(), LONGEST);
+    fn a_long_name_is_cut_between_characters_and_is_one_with_those_that_begin_alike() {
+        let names = Names::<2>::new();
+        let long = format!("x{}", "é".repeat(LONGEST));
+        assert_eq!([names.place(&long), names.place(&format!("{long}y"))], [0, 0]);
+        assert_eq!(names.all(), [(0, format!("x{}", "é".repeat(LONGEST / 2 - 1)))]);
     }
 }

@@ -4,7 +4,10 @@
 use super::{PerPrefix, add, memory, memory::Cell, nanos};
 use std::{
     ptr,
-    sync::atomic::{AtomicPtr, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicPtr, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,16 +16,27 @@ pub const MOST: usize = 32;
 /// How long one may be, in bytes.
 pub const LONGEST: usize = 64;
 
-/// What is asked for, and its places. Never freed: it is set as often as php.ini is read.
-static ASKED: AtomicPtr<Vec<(Vec<u8>, usize)>> = AtomicPtr::new(ptr::null_mut());
+/// Prefixes and their places, the longest first.
+type List = Vec<(String, usize)>;
+
+/// What is asked for.
+static ASKED: AtomicPtr<List> = AtomicPtr::new(ptr::null_mut());
+/// Every list that was ever asked for. None is freed, since somebody may be reading it; a server that sets one for
+/// each request sets the same again and again.
+static LISTS: Mutex<Vec<&'static List>> = Mutex::new(Vec::new());
 
 /// Counts by these prefixes from here on, in this process.
 pub fn set<'a>(prefixes: impl Iterator<Item = &'a str>) {
-    let mut asked: Vec<_> =
-        prefixes.map(|prefix| (prefix.as_bytes().to_vec(), memory::prefixes().place(prefix.as_bytes()))).collect();
-    // The longest first.
+    let mut asked: List = prefixes.map(|prefix| (prefix.to_owned(), memory::prefixes().place(prefix))).collect();
     asked.sort_by_key(|(prefix, _)| usize::MAX - prefix.len());
-    ASKED.store(Box::into_raw(Box::new(asked)), Ordering::Release);
+    let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = lists.iter().copied().find(|list| **list == asked);
+    let list = known.unwrap_or_else(|| {
+        let list: &'static List = Box::leak(Box::new(asked));
+        lists.push(list);
+        list
+    });
+    ASKED.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
 }
 
 /// The prefix that a resource is counted under, if it is.
@@ -35,7 +49,10 @@ impl Prefix {
         // SAFETY: null, or a list that is never freed.
         let asked = unsafe { ASKED.load(Ordering::Acquire).as_ref() };
         Self(asked.and_then(|asked| {
-            asked.iter().find(|(prefix, place)| *place < MOST && resource.starts_with(prefix)).map(|(_, place)| *place)
+            asked
+                .iter()
+                .find(|(prefix, place)| *place < MOST && resource.starts_with(prefix.as_bytes()))
+                .map(|(_, place)| *place)
         }))
     }
 
@@ -66,5 +83,9 @@ mod tests {
         assert!(place("order:1").is_some() && place("order:eu:1").is_some());
         assert_ne!(place("order:1"), place("order:eu:1"));
         assert_eq!([place("orde"), place("")], [None, None]);
+        for _ in 0..3 {
+            set(["order:", "order:eu:"].into_iter());
+        }
+        assert_eq!(LISTS.lock().unwrap().len(), 1, "the same list is kept once");
     }
 }

@@ -35,6 +35,8 @@ pub struct Entry {
     pub bell: Option<Bell>,
     /// When to ring it again.
     pub again: Option<Moment>,
+    /// Its loss is counted.
+    pub is_counted: bool,
 }
 
 /// How far it has come.
@@ -102,6 +104,7 @@ impl Entry {
     pub fn lose(&mut self, loss: Loss) {
         if self.phase == Phase::Kept {
             Loss::count(Some(loss), Prefix::of(self.lease.keys.resource()));
+            self.is_counted = true;
         }
         // One that is being given back concerns nobody any more.
         self.phase = Phase::Over(loss, self.bell.is_some() && self.phase == Phase::Kept);

@@ -17,7 +17,7 @@ use crate::{
 };
 use schedule::Schedule;
 use std::{
-    ptr,
+    mem, ptr,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicPtr, Ordering},
@@ -40,6 +40,8 @@ pub struct News {
     pub fence: u64,
     /// Why it is lost, if it is.
     pub loss: Option<Loss>,
+    /// Whether that is counted.
+    pub is_counted: bool,
 }
 
 /// How a lease was confirmed, and how long it is to be kept.
@@ -213,6 +215,19 @@ impl Renewal {
         }
     }
 
+    /// Ends it. Whether its loss is counted: from here on nobody else does it.
+    pub fn end(self) -> bool {
+        let is_counted = self.leave();
+        // It holds nothing else.
+        mem::forget(self);
+        is_counted
+    }
+
+    fn leave(&self) -> bool {
+        self.suspend(Moment::now() + DROP_GRACE * 2);
+        self.work().is_some_and(|mut work| work.table.remove(self.id))
+    }
+
     /// None in a process that only inherited it.
     fn work(&self) -> Option<MutexGuard<'static, Work>> {
         (self.keeper.pid == process::id()).then(|| self.keeper.lock())
@@ -221,10 +236,7 @@ impl Renewal {
 
 impl Drop for Renewal {
     fn drop(&mut self) {
-        self.suspend(Moment::now() + DROP_GRACE * 2);
-        if let Some(mut work) = self.work() {
-            work.table.remove(self.id);
-        }
+        self.leave();
     }
 }
 

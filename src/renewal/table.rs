@@ -53,7 +53,10 @@ impl Table {
     /// Adds a lease.
     pub fn add(&mut self, lease: Arc<Lease>, schedule: Schedule, fence: u64, bell: Option<Bell>) -> Id {
         self.latest += 1;
-        self.entries.insert(self.latest, Entry { lease, schedule, fence, phase: Phase::Kept, bell, again: None });
+        self.entries.insert(
+            self.latest,
+            Entry { lease, schedule, fence, phase: Phase::Kept, bell, again: None, is_counted: false },
+        );
         self.latest
     }
 
@@ -91,9 +94,9 @@ impl Table {
         }
     }
 
-    /// Forgets it. Its bell is not rung any more.
-    pub fn remove(&mut self, id: Id) {
-        self.entries.remove(&id);
+    /// Forgets it. Its bell is not rung any more. Whether its loss is counted.
+    pub fn remove(&mut self, id: Id) -> bool {
+        self.entries.remove(&id).is_some_and(|entry| entry.is_counted)
     }
 
     /// Whether a renewal of it is under way.
@@ -114,7 +117,8 @@ impl Table {
             (_, Step::Lost(loss)) => Some(if self.is_under_way(id) { loss.unanswered() } else { loss }),
             _ => None,
         };
-        Some(News { valid_until: entry.schedule.valid_until(), fence: entry.fence, loss })
+        let (valid_until, fence) = (entry.schedule.valid_until(), entry.fence);
+        Some(News { valid_until, fence, loss, is_counted: entry.is_counted })
     }
 
     /// Its owner had it confirmed. False: it is over, and begins anew.

@@ -151,6 +151,16 @@ impl Node {
         self.latest_trip = trip;
     }
 
+    /// Whether the server is remembered as silent, and only knocked at for a moment.
+    pub fn is_silent(&self) -> bool {
+        self.outage.reason().is_some()
+    }
+
+    /// Forgets that the server was silent.
+    pub fn forgive(&mut self) {
+        self.outage.end();
+    }
+
     /// Closes the link.
     pub fn close(&mut self) {
         self.link = None;

@@ -17,6 +17,7 @@ use Throwable;
 final class Runner
 {
     private const USER = 'cutter:secret';
+    private const TRIES = 5;
 
     public function __construct(private readonly RedisServer $server, private readonly FaultProxy $proxy)
     {
@@ -49,8 +50,26 @@ final class Runner
         return $cells;
     }
 
-    /** @return array{letter: string, wrong: list<string>} */
+    /**
+     * A busy machine may use up a short time-out before the cut is reached: then the cell is run again.
+     *
+     * @return array{letter: string, wrong: list<string>}
+     */
     public function run(Cell $cell, int $variant): array
+    {
+        for ($try = 1; ; $try++) {
+            [$found, $hasBroken] = $this->runOnce($cell, $variant);
+            if (!$hasBroken && $try === self::TRIES) {
+                $found['wrong'][] = 'the test itself is at fault: the cut was never reached';
+            }
+            if ($hasBroken || $found['wrong'] !== []) {
+                return $found;
+            }
+        }
+    }
+
+    /** @return array{array{letter: string, wrong: list<string>}, bool} what was found, and whether the cut was reached */
+    private function runOnce(Cell $cell, int $variant): array
     {
         [$lock, $ourToken] = $this->prepare($cell->step, $cell->timeouts());
         $this->proxy->breakAfter($cell->direction, $cell->after, $cell->how, $cell->later);
@@ -59,14 +78,13 @@ final class Runner
         $judge = new Judge($cell, $lock, $ourToken, $this->patient($cell->step), $this->redis($cell->step), $this->proxy);
         $hasBroken = $this->proxy->hasBroken();
         $wrong = $judge->judge($answer, $variant);
-        if (!$hasBroken) {
-            $wrong[] = 'the test itself is at fault: the cut was never reached';
-        }
         if ($seconds > array_sum($cell->timeouts()) + 0.1) {
             $wrong[] = sprintf('took %.3f s', $seconds);
         }
 
-        return ['letter' => Judge::letter($answer), 'wrong' => $wrong, 'recovery' => Judge::RECOVERIES[$variant % 4]];
+        $found = ['letter' => Judge::letter($answer), 'wrong' => $wrong, 'recovery' => Judge::RECOVERIES[$variant % 4]];
+
+        return [$found, $hasBroken];
     }
 
     /** Until the server is known to be there again: its absence may be remembered for a moment. */
