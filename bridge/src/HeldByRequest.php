@@ -72,8 +72,8 @@ final class HeldByRequest
     }
 
     /**
-     * The request ends, and with it those inside of it. Never throws, as at the end of any request. It goes on with what
-     * Redis does not take back for one time-out in all, and then leaves the rest to the next end.
+     * The request ends, and with it those inside of it. Never throws, as at the end of any request. After a release that
+     * found no answer for as long as the time-outs say, it leaves the rest to the next end.
      *
      * @param object|null $request as in begin(); null ends the one that began last. One that has not begun, or has ended
      *     already, changes nothing.

@@ -82,7 +82,7 @@ final class InspectorTest extends ServerTestCase
         foreach (['', '~', 'app~', 'app', 'lock:', 'app{', '{app}'] as $prefix) {
             self::$server->flush();
             // With a brace in the prefix one of the names is that of a fence.
-            $names = array_diff($names, str_contains($prefix, '{') ? ['~a/fence'] : []);
+            $names = array_values(array_diff($names, str_contains($prefix, '{') ? ['~a/fence'] : []));
             $leases = new LeaseFactory(new Connection(self::$server->dsn(), 5.0, 5.0, $prefix), 30.0);
             foreach ([...$names, 'released'] as $name) {
                 $lock = $leases->create($name);
