@@ -18,6 +18,8 @@ use RedisLease\Bridge\LeaseFactory;
  */
 final class LeaseCacheStore implements LockProvider, Store
 {
+    private readonly Owed $debts;
+
     /** @param float $longTtl seconds, for locks that are to have no end */
     public function __construct(
         private readonly Store $values,
@@ -25,6 +27,7 @@ final class LeaseCacheStore implements LockProvider, Store
         private readonly float $longTtl,
         private readonly ?HeldByRequest $held = null,
     ) {
+        $this->debts = new Owed($held);
     }
 
     /**
@@ -34,7 +37,7 @@ final class LeaseCacheStore implements LockProvider, Store
      */
     public function lock($name, $seconds = 0, $owner = null): LeaseLock
     {
-        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl, $this->held);
+        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl, $this->held, $this->debts);
     }
 
     /**

@@ -11,6 +11,7 @@ use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Patience;
 use RedisLease\LeaseException;
+use Throwable;
 
 /**
  * A lock of Laravel's on a lease. As with Laravel's own, it stays when the object goes and when the request ends: for
@@ -25,8 +26,6 @@ final class LeaseLock extends Lock
 {
     /** Set where the object has to stay for the renewal to go on. */
     private ?DistributedLock $lease = null;
-    /** Released, and not answered. When it goes it tries once more. */
-    private ?DistributedLock $owed = null;
     private ?int $fence = null;
     /** The process that the lock was granted to. A forked child inherits the object, and owns nothing. */
     private ?int $pid = null;
@@ -38,6 +37,7 @@ final class LeaseLock extends Lock
      * @param string|null $owner of a lock that is held already
      * @param float $longTtl seconds
      * @param HeldByRequest|null $held told of a lease that is renewed, to end the renewal with the request
+     * @param Owed $debts keeps what is still to be given back when this object goes
      */
     public function __construct(
         private readonly LeaseFactory $leases,
@@ -46,6 +46,7 @@ final class LeaseLock extends Lock
         $owner,
         private readonly float $longTtl,
         private readonly ?HeldByRequest $held = null,
+        private readonly Owed $debts = new Owed(),
     ) {
         parent::__construct($name, $seconds, (string) $owner);
     }
@@ -103,16 +104,18 @@ final class LeaseLock extends Lock
      */
     public function release(): bool
     {
+        $wasOwed = $this->debts->settle($this->name);
         if (!$this->isOurs()) {
-            return false;
+            return $wasOwed;
         }
-        $this->owed = $this->lease();
-        $this->lease = null;
-        $wasHeld = $this->owed->release();
-        $this->owed = null;
-        $this->isReleased = true;
-
-        return $wasHeld;
+        $lease = $this->lease();
+        [$this->lease, $this->isReleased] = [null, true];
+        try {
+            return $lease->release();
+        } catch (LeaseException $failure) {
+            $this->debts->add($lease);
+            throw $failure;
+        }
     }
 
     /**
@@ -188,14 +191,24 @@ final class LeaseLock extends Lock
     private function take(float $wait): bool
     {
         $isEndless = $this->seconds <= 0;
+        // An earlier attempt of this process that Redis may have granted would be in the way.
+        $this->debts->settle($this->name);
         // A new lease each time: the one that this object has already is in the way as any other's.
         $lease = $this->leases->create($this->name, $this->ttl(), autoRenew: $isEndless);
-        if (!Patience::acquire($lease, $wait)) {
+        try {
+            $isHeld = Patience::acquire($lease, $wait);
+        } catch (Throwable $failure) {
+            if ($lease->token() !== null) {
+                $this->debts->add($lease);
+            }
+            throw $failure;
+        }
+        if (!$isHeld) {
             return false;
         }
         [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), getmypid()];
         $this->lease = $isEndless ? $lease : null;
-        [$this->owed, $this->isReleased] = [null, false];
+        $this->isReleased = false;
         if ($isEndless) {
             $this->held?->add($lease, stays: true);
         } else {
@@ -208,7 +221,7 @@ final class LeaseLock extends Lock
     private function lease(): DistributedLock
     {
         // Detached at a request's end, it has no token any more.
-        $lease = $this->owed ?? ($this->lease?->token() === null ? null : $this->lease);
+        $lease = $this->lease?->token() === null ? null : $this->lease;
 
         return $lease ?? $this->leases->restore($this->name, $this->owner, $this->ttl());
     }

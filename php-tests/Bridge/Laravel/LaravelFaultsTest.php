@@ -15,6 +15,7 @@ use RedisLease\Connection;
 use RedisLease\ConnectionException;
 use RedisLease\ServerException;
 use RedisLease\Tests\Bridge\Database\Needs;
+use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\KeySlot;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\MonitorLine;
@@ -139,6 +140,43 @@ final class LaravelFaultsTest extends LaravelTestCase
             } catch (ConnectionException $outage) {
                 self::assertSame('order:1', $outage->resource, $what);
             }
+        }
+    }
+
+    /** Redis hangs for a moment, and the lock of 0 seconds that it granted meanwhile is nobody's for a day. */
+    public function testAGrantThatNobodyHeardOfIsGivenBackByTheNextWhoAsksOrTheEndOfTheProcess(): void
+    {
+        $server = RedisServer::start(tcp: true);
+        $proxy = FaultProxy::start($server);
+        $lease = ['driver' => 'redis_lease', 'store' => 'memory', 'dsn' => $proxy->dsn()];
+        $stores = ['leases' => $lease + ['connect_timeout' => 0.2, 'command_timeout' => 0.2]] + self::stores();
+        foreach (['next' => '$lock = Cache::lock("job"); say([$lock->get(), $lock->release()]);', 'end' => ''] as $how => $then) {
+            $worker = self::laravelWorker(<<<PHP
+                Cache::lock('warm', 1)->get();
+                say('warm');
+                hear();
+                try {
+                    Cache::lock('job')->get(fn () => say('ran'));
+                } catch (OutcomeUnknownException) {
+                    say('unknown');
+                }
+                hear();
+                $then
+                PHP, ['stores' => $stores]);
+            $worker->hear();
+            $proxy->hold('reply');
+            $proxy->newConnections('refuse');
+            $worker->say();
+            self::assertSame('unknown', $worker->hear(), $how);
+            self::assertGreaterThan(80_000_000, $server->command('PTTL', 'lock:job'), 'a day');
+            $proxy->cut('reset', false);
+            $proxy->pass();
+
+            $worker->say();
+            $how === 'end' || self::assertSame([true, true], $worker->hear());
+            $worker->finish();
+
+            self::assertNull($server->command('GET', 'lock:job'), $how);
         }
     }
 
