@@ -27,8 +27,8 @@ final class LeaseLock extends Lock
     /** Set where the object has to stay for the renewal to go on. */
     private ?DistributedLock $lease = null;
     private ?int $fence = null;
-    /** The process that the lock was granted to. A forked child inherits the object, and owns nothing. */
-    private ?int $pid = null;
+    /** The process that it was granted to, or restored in. A forked child inherits the object, and owns nothing. */
+    private int $pid;
     private bool $isReleased = false;
 
     /**
@@ -49,6 +49,7 @@ final class LeaseLock extends Lock
         private readonly Owed $debts = new Owed(),
     ) {
         parent::__construct($name, $seconds, (string) $owner);
+        $this->pid = (int) getmypid();
     }
 
     /** The lock stays: only the renewal ends with the object. */
@@ -206,7 +207,7 @@ final class LeaseLock extends Lock
         if (!$isHeld) {
             return false;
         }
-        [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), getmypid()];
+        [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), (int) getmypid()];
         $this->lease = $isEndless ? $lease : null;
         $this->isReleased = false;
         if ($isEndless) {
@@ -233,6 +234,6 @@ final class LeaseLock extends Lock
 
     private function isOurs(): bool
     {
-        return $this->owner !== '' && !$this->isReleased && ($this->pid === null || $this->pid === getmypid());
+        return $this->owner !== '' && !$this->isReleased && $this->pid === getmypid();
     }
 }

@@ -53,8 +53,9 @@ final class Owed
     /** Their lock's further release, or the end of a request, has had its answer. */
     private function forgetSettled(): void
     {
+        $isOwed = static fn (DistributedLock $lease): bool => $lease->token() !== null;
         foreach ($this->leases as $name => $leases) {
-            $this->leases[$name] = array_filter($leases, static fn (DistributedLock $lease): bool => $lease->token() !== null);
+            $this->leases[$name] = array_filter($leases, $isOwed);
         }
         $this->leases = array_filter($this->leases);
     }

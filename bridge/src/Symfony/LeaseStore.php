@@ -77,15 +77,19 @@ final class LeaseStore implements BlockingStoreInterface
      * @param float|null $ttl seconds; null or 0 takes $initialTtl
      * @param bool $releasesItself whether the lock is given back with its key and at the end of the request, also
      *     after a fatal error; else it stays for another process, or its TTL
+     * @param Key|null $key the lock's. What it has already is this process's from here on, and no forked child's.
      *
      * @throws InvalidTtlException when $ttl is out of range
      */
-    public function forLock(?float $ttl, bool $releasesItself): self
+    public function forLock(?float $ttl, bool $releasesItself, ?Key $key = null): self
     {
         $store = clone $this;
         $store->initialTtl = $ttl ?: $this->initialTtl;
         $store->releasesItself = $releasesItself;
         self::checkTtl($store->initialTtl);
+        if ($key !== null) {
+            $store->grant($key);
+        }
 
         return $store;
     }
@@ -220,9 +224,12 @@ final class LeaseStore implements BlockingStoreInterface
         if ($grant !== null) {
             return $grant->isOurs() && $grant->token !== null ? $grant : null;
         }
+        if (!$key->hasState(self::class)) {
+            return null;
+        }
 
-        // The key comes from another process, or from another store's hand.
-        return $key->hasState(self::class) ? new Grant(null, $key->getState(self::class), null, 0.0) : null;
+        // The key comes from another process, or from another store's hand. Remembered, since a forked child inherits it.
+        return $this->grants[$key] = new Grant(null, $key->getState(self::class), null, 0.0);
     }
 
     private function lease(Key $key, Grant $grant): DistributedLock

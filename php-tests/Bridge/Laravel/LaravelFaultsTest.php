@@ -53,6 +53,28 @@ final class LaravelFaultsTest extends LaravelTestCase
         $worker->finish();
     }
 
+    /** laravel#23607, for a job that goes on with its request's lock. */
+    public function testAForkedChildDoesNotFreeWhatItsParentHasRestored(): void
+    {
+        $lock = $this->lease('order:1', 60);
+        $lock->get();
+        foreach (['refreshed' => '$lock->refresh(60);', 'not asked for yet' => ''] as $how => $use) {
+            $worker = self::laravelWorker(<<<PHP
+                \$lock = Cache::restoreLock('order:1', \$args['owner']);
+                $use
+                if ((\$child = pcntl_fork()) === 0) {
+                    say([\$lock->isOwnedByCurrentProcess(), \$lock->refresh(), \$lock->release()]);
+                    exit;
+                }
+                pcntl_waitpid(\$child, \$status);
+                say([\$lock->isOwnedByCurrentProcess(), \$lock->refresh()]);
+                PHP, ['owner' => $lock->owner()]);
+            self::assertSame([false, false, false], $worker->hear(), $how);
+            self::assertSame([true, true], $worker->hear(), $how);
+            $worker->finish();
+        }
+    }
+
     /** laravel#26213, laravel#20709: a lock is released that has passed to another worker when it expired. */
     public function testALockThatHasPassedToAnotherIsNotReleased(): void
     {
