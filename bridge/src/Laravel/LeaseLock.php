@@ -73,7 +73,7 @@ final class LeaseLock extends Lock
     /**
      * Waits on Redis, without polling: a release wakes the one that has waited longest. Signals are served meanwhile.
      *
-     * @param int|float $seconds how long to wait; an outage ends it sooner
+     * @param int|float $seconds how long to wait; an outage that it meets at its start ends it after three seconds
      * @param callable|null $callback called with the lock held, which is released then
      *
      * @return mixed what the callback returned, or true

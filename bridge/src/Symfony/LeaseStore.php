@@ -51,7 +51,7 @@ final class LeaseStore implements BlockingStoreInterface
      * @param Connection|null $connection null takes the one that the ini setting redis_lease.dsn names
      * @param float $initialTtl seconds, 0.01 to 31536000 (one year), for locks that name no TTL
      * @param float $longestWait seconds, 0 to 31536000, for which acquire(true) waits before it throws
-     *     LockConflictedException. An outage of Redis ends it after three seconds.
+     *     LockConflictedException. An outage that it meets at its start ends it after three seconds.
      * @param HeldByRequest|null $held told of locks with autoRelease, to give them back at the end of a request where
      *     PHP ends none
      *

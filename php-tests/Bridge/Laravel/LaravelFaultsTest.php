@@ -202,6 +202,25 @@ final class LaravelFaultsTest extends LaravelTestCase
         }
     }
 
+    /** A restart of Redis fails whoever comes in that moment. */
+    public function testABlockThatMeetsAShortOutageBearsIt(): void
+    {
+        $server = RedisServer::start();
+        $worker = self::laravelWorker(
+            'say(Cache::lock("warm", 1)->get()); hear(); say("waits"); say(Cache::lock("job", 60)->block(60));',
+            ['stores' => ['leases' => ['driver' => 'redis_lease', 'store' => 'memory', 'dsn' => $server->dsn()]] + self::stores()],
+        );
+        $worker->hear();
+        $server->kill();
+        $worker->say();
+        $worker->hear();
+        usleep(200_000);
+        $server->restart(keepData: false);
+
+        self::assertTrue($worker->hear());
+        $worker->finish();
+    }
+
     /** laravel#36337: with a serializer or compression of phpredis the release compares other bytes. */
     public function testTheClientsSerializerDoesNotMatter(): void
     {

@@ -297,4 +297,10 @@ final class LeaseLockTest extends LaravelTestCase
     {
         Together::count(self::laravelWorker(...), '$lock = Cache::lock("count", 60); $lock->block(60);');
     }
+
+    public function testWhoHasWaitedLongestIsServedFirst(): void
+    {
+        $take = '$lock = Cache::lock("order:1", 60); $lock->block(60);';
+        Together::inOrder(self::laravelWorker(...), $take, $this->heldLock('order:1'), self::$server);
+    }
 }
