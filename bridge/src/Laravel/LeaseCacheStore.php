@@ -10,6 +10,7 @@ use Illuminate\Contracts\Cache\Store;
 use InvalidArgumentException;
 use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
+use Stringable;
 
 /**
  * A cache store whose locks are leases. Its values are another store's, the one that it is given.
@@ -31,7 +32,7 @@ final class LeaseCacheStore implements LockProvider, Store
     }
 
     /**
-     * @param string $name
+     * @param string|int|Stringable $name
      * @param int|float $seconds 0: no end that the caller would name. It ends all the same, as LeaseLock says.
      * @param string|null $owner of a lock that is held already
      */
@@ -43,7 +44,7 @@ final class LeaseCacheStore implements LockProvider, Store
     /**
      * The lock of an owner that has it already, in another process.
      *
-     * @param string $name
+     * @param string|int|Stringable $name
      * @param string $owner what owner() said once the lock was acquired
      *
      * @throws InvalidArgumentException when the owner is empty

@@ -11,6 +11,7 @@ use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Patience;
 use RedisLease\LeaseException;
+use Stringable;
 use Throwable;
 
 /**
@@ -32,7 +33,7 @@ final class LeaseLock extends Lock
     private bool $isReleased = false;
 
     /**
-     * @param string $name
+     * @param string|int|Stringable $name
      * @param int|float $seconds 0: the lease lives for $longTtl, and is renewed while this object lives
      * @param string|null $owner of a lock that is held already
      * @param float $longTtl seconds
@@ -48,7 +49,7 @@ final class LeaseLock extends Lock
         private readonly ?HeldByRequest $held = null,
         private readonly Owed $debts = new Owed(),
     ) {
-        parent::__construct($name, $seconds, (string) $owner);
+        parent::__construct((string) $name, $seconds, (string) $owner);
         $this->pid = (int) getmypid();
     }
 
@@ -71,10 +72,29 @@ final class LeaseLock extends Lock
     }
 
     /**
+     * Takes the lock if it is free, and runs the callback under it.
+     *
+     * @param callable|null $callback called with the lock held, which is released then. What becomes of the callback
+     *     counts: a release without an answer is tried again later.
+     *
+     * @return mixed what the callback returned, or true. False: somebody has it.
+     *
+     * @throws LeaseException as acquire() does
+     */
+    public function get($callback = null): mixed
+    {
+        if (!$this->acquire()) {
+            return false;
+        }
+
+        return is_callable($callback) ? $this->run($callback) : true;
+    }
+
+    /**
      * Waits on Redis, without polling: a release wakes the one that has waited longest. Signals are served meanwhile.
      *
      * @param int|float $seconds how long to wait; an outage that it meets at its start ends it after three seconds
-     * @param callable|null $callback called with the lock held, which is released then
+     * @param callable|null $callback as in get()
      *
      * @return mixed what the callback returned, or true
      *
@@ -86,14 +106,8 @@ final class LeaseLock extends Lock
         if (!$this->take((float) $seconds)) {
             throw new LockTimeoutException("The lock [{$this->name}] was not free within $seconds seconds.");
         }
-        if (!is_callable($callback)) {
-            return true;
-        }
-        try {
-            return $callback();
-        } finally {
-            $this->release();
-        }
+
+        return is_callable($callback) ? $this->run($callback) : true;
     }
 
     /**
@@ -187,6 +201,19 @@ final class LeaseLock extends Lock
     protected function getCurrentOwner(): ?string
     {
         return $this->leases->create($this->name)->owner();
+    }
+
+    private function run(callable $callback): mixed
+    {
+        try {
+            return $callback();
+        } finally {
+            try {
+                $this->release();
+            } catch (LeaseException) {
+                // The lease covered the work, and its end is owed.
+            }
+        }
     }
 
     private function take(float $wait): bool

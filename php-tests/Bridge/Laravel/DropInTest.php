@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Laravel;
 
 use Illuminate\Contracts\Cache\Repository;
+use Illuminate\Support\Str;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RuntimeException;
 use Throwable;
@@ -84,6 +85,16 @@ final class DropInTest extends LaravelTestCase
             'a block' => static function (Repository $cache) use ($outcome): array {
                 return [$cache->lock('a', 30)->block(1), $outcome(fn () => $cache->lock('a', 30)->block(0)),
                     $outcome(fn () => $cache->lock('a', 30)->betweenBlockedAttemptsSleepFor(10)->block(0, fn () => 'no'))];
+            },
+            'names of all kinds' => static function (Repository $cache): array {
+                $seen = [];
+                foreach ([42, Str::of('order:1'), "\0\xff\n{a}{b\r\n"] as $name) {
+                    [$lock, $text] = [$cache->lock($name, 30), $cache->lock((string) $name, 30)];
+                    $seen[] = [$lock->get(), $text->get(), $lock->release(), $text->get(), $lock->forceRelease(), $lock->get(),
+                        $cache->restoreLock($name, $lock->owner())->release()];
+                }
+
+                return $seen;
             },
             'a restored lock' => static function (Repository $cache): array {
                 $lock = $cache->lock('a', 30);

@@ -237,6 +237,35 @@ final class LeaseLockTest extends LaravelTestCase
         }
     }
 
+    public function testWhatTheCallbackDidCountsThoughTheReleaseHasNoAnswer(): void
+    {
+        $server = RedisServer::start(tcp: true);
+        $proxy = FaultProxy::start($server);
+        $leases = new LeaseFactory(new Connection($proxy->dsn(), 0.2, 0.2));
+        $away = static function () use ($proxy): string {
+            $proxy->cut('reset', false);
+            $proxy->newConnections('refuse');
+
+            return 'answer';
+        };
+        foreach (['get' => [], 'block' => [1]] as $method => $arguments) {
+            $lock = new LeaseLock($leases, 'order:1', 30, null, 60.0);
+            self::assertSame('answer', $lock->$method(...[...$arguments, $away]));
+            $proxy->pass();
+            self::assertNotNull($server->command('GET', 'lock:order:1'));
+            self::assertTrue($lock->release(), 'it was owed');
+            try {
+                $lock->$method(...[...$arguments, fn () => throw new RuntimeException($away())]);
+                self::fail('the callback has thrown');
+            } catch (RuntimeException $failure) {
+                self::assertSame(['answer', null], [$failure->getMessage(), $failure->getPrevious()]);
+            }
+            $proxy->pass();
+            self::assertTrue($lock->get());
+            self::assertTrue($lock->release());
+        }
+    }
+
     public function testAcquireAndReleaseAreOneRoundTripEach(): void
     {
         $lock = $this->lease('order:1');
