@@ -261,6 +261,12 @@ final class LeaseLock extends Lock
 
     private function isOurs(): bool
     {
-        return $this->owner !== '' && !$this->isReleased && $this->pid === getmypid();
+        return $this->canOwn() && !$this->isReleased && $this->pid === getmypid();
+    }
+
+    /** No grant ever has another owner than such a one, so Redis need not be asked. */
+    private function canOwn(): bool
+    {
+        return $this->owner !== '' && strlen($this->owner) <= 255 && !str_starts_with($this->owner, 'reserved:');
     }
 }

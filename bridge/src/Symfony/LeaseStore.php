@@ -19,6 +19,7 @@ use Symfony\Component\Lock\Exception\LockExpiredException;
 use Symfony\Component\Lock\Exception\LockReleasingException;
 use Symfony\Component\Lock\Exception\LockStorageException;
 use Symfony\Component\Lock\Key;
+use ValueError;
 use WeakMap;
 
 /**
@@ -100,6 +101,7 @@ final class LeaseStore implements BlockingStoreInterface
      * @throws LockConflictedException when another owner has it
      * @throws LockExpiredException when it was granted too late to be relied on, and was given back
      * @throws LockAcquiringException when Redis could not be asked, or its answer is unknown
+     * @throws InvalidArgumentException when the resource is empty or longer than 64 KiB
      */
     public function save(Key $key): void
     {
@@ -112,6 +114,7 @@ final class LeaseStore implements BlockingStoreInterface
      * @throws LockConflictedException when another owner had it until $longestWait had passed
      * @throws LockExpiredException when it was granted too late to be relied on, and was given back
      * @throws LockAcquiringException when Redis could not be asked, or its answer is unknown
+     * @throws InvalidArgumentException when the resource is empty or longer than 64 KiB
      */
     public function waitAndSave(Key $key): void
     {
@@ -199,9 +202,7 @@ final class LeaseStore implements BlockingStoreInterface
     private function take(Key $key, float $wait): void
     {
         $grant = $this->grant($key);
-        $lease = $grant === null
-            ? new DistributedLock((string) $key, $this->initialTtl, connection: $this->connection)
-            : $this->lease($key, $grant);
+        $lease = $grant === null ? $this->newLease($key) : $this->lease($key, $grant);
         try {
             $isHeld = Patience::acquire($lease, $wait);
         } catch (LeaseLostException $late) {
@@ -230,6 +231,15 @@ final class LeaseStore implements BlockingStoreInterface
 
         // The key comes from another process, or from another store's hand. Remembered, since a forked child inherits it.
         return $this->grants[$key] = new Grant(null, $key->getState(self::class), null, 0.0);
+    }
+
+    private function newLease(Key $key): DistributedLock
+    {
+        try {
+            return new DistributedLock((string) $key, $this->initialTtl, connection: $this->connection);
+        } catch (ValueError $refusal) {
+            throw new InvalidArgumentException($refusal->getMessage(), 0, $refusal);
+        }
     }
 
     private function lease(Key $key, Grant $grant): DistributedLock

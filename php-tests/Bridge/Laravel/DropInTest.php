@@ -102,8 +102,11 @@ final class DropInTest extends LaravelTestCase
                 $owner = $lock->owner();
                 $restored = $cache->restoreLock('a', $owner);
 
-                return [$restored->owner() === $owner, $cache->restoreLock('a', 'another')->release(), $restored->get(),
-                    $restored->release(), $cache->lock('a', 30)->get()];
+                $strangers = ['another', '12345', 'reserved:' . $owner, str_repeat('o', 300)];
+
+                return [$restored->owner() === $owner,
+                    array_map(fn (string $stranger): bool => $cache->restoreLock('a', $stranger)->release(), $strangers),
+                    $restored->get(), $restored->release(), $cache->lock('a', 30)->get()];
             },
             'a forced release' => static function (Repository $cache): array {
                 $lock = $cache->lock('a', 30);

@@ -16,6 +16,7 @@ use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\RedisServer;
 use RuntimeException;
+use ValueError;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -131,6 +132,21 @@ final class LeaseLockTest extends LaravelTestCase
         self::assertFalse($lock->refresh());
         self::assertFalse($lock->release());
         self::assertSame('another owner', self::stored('order:2'));
+    }
+
+    public function testWhatNoLeaseCanHaveIsRefused(): void
+    {
+        $locks = ['', str_repeat('x', 65_537)];
+        $locks = [...array_map(fn (string $name): array => [$name, 30], $locks), ['order:1', 31_536_001], ['order:1', 0.001]];
+        foreach ($locks as [$name, $seconds]) {
+            try {
+                $this->lease($name, $seconds)->get();
+                self::fail("$name for $seconds s");
+            } catch (ValueError) {
+                self::assertSame(0, self::$server->command('DBSIZE'));
+            }
+        }
+        self::assertTrue($this->lease(str_repeat('x', 65_536), 31_536_000)->get());
     }
 
     public function testForceReleaseRemovesWhoeversItIs(): void

@@ -21,6 +21,7 @@ use Symfony\Component\Lock\Key;
 use Symfony\Component\Lock\PersistingStoreInterface;
 use Symfony\Component\Lock\Test\AbstractStoreTestCase;
 use Throwable;
+use ValueError;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -250,6 +251,20 @@ final class LeaseStoreTest extends SymfonyTestCase
             return;
         }
         self::fail("there should have been a $class");
+    }
+
+    public function testANameThatNoLeaseCanHaveIsRefused(): void
+    {
+        foreach (['', str_repeat('x', 65_537)] as $name) {
+            $this->assertTrouble(InvalidArgumentException::class, ValueError::class, fn () => $this->store()->save(new Key($name)));
+            try {
+                $this->factory()->createLock($name)->acquire();
+                self::fail('an exception of Symfony\'s, whatever its kind');
+            } catch (LockAcquiringException $trouble) {
+                self::assertInstanceOf(InvalidArgumentException::class, $trouble->getPrevious());
+            }
+        }
+        self::assertTrue($this->factory()->createLock(str_repeat('x', 65_536))->acquire());
     }
 
     public function testTimesOutOfRangeAreRefused(): void
