@@ -17,18 +17,26 @@ use Stringable;
  *
  * @mixin Store
  */
-final class LeaseCacheStore implements LockProvider, Store
+abstract class LeaseCacheStore implements LockProvider, Store
 {
     private readonly Owed $debts;
 
     /** @param float $longTtl seconds, for locks that are to have no end */
-    public function __construct(
-        private readonly Store $values,
+    final public function __construct(
+        protected readonly Store $values,
         private readonly LeaseFactory $leases,
         private readonly float $longTtl,
         private readonly ?HeldByRequest $held = null,
     ) {
         $this->debts = new Owed($held);
+    }
+
+    /** The one of the two that can what the store of the values can: Laravel asks a store for tags() by its name. */
+    public static function over(Store $values, LeaseFactory $leases, float $longTtl, ?HeldByRequest $held = null): self
+    {
+        $class = method_exists($values, 'tags') ? TaggableStore::class : UntaggedStore::class;
+
+        return new $class($values, $leases, $longTtl, $held);
     }
 
     /**
@@ -142,17 +150,13 @@ final class LeaseCacheStore implements LockProvider, Store
     }
 
     /**
-     * Laravel asks for this by name, so it is here whether or not the store of the values has it.
+     * Refused, whatever the store of the values can: its locks are not these.
      *
-     * @param list<string>|string $names
+     * @throws BadMethodCallException always
      */
-    public function tags($names): mixed
+    public function flushLocks(): never
     {
-        if (!method_exists($this->values, 'tags')) {
-            throw new BadMethodCallException('This cache store does not support tagging.');
-        }
-
-        return $this->values->tags(is_array($names) ? $names : func_get_args());
+        throw new BadMethodCallException('Leases are not flushed: lease:release removes one lock.');
     }
 
     /**

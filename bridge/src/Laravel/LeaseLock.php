@@ -203,6 +203,7 @@ final class LeaseLock extends Lock
         return $this->leases->create($this->name)->owner();
     }
 
+    /** @param callable(): mixed $callback */
     private function run(callable $callback): mixed
     {
         try {
