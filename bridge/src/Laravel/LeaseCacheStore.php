@@ -19,24 +19,30 @@ use Stringable;
  */
 abstract class LeaseCacheStore implements LockProvider, Store
 {
-    private readonly Owed $debts;
-
-    /** @param float $longTtl seconds, for locks that are to have no end */
+    /**
+     * @param float $longTtl seconds, for locks that are to have no end
+     * @param Owed $debts keeps what is still to be given back when its lock's object goes
+     */
     final public function __construct(
         protected readonly Store $values,
         private readonly LeaseFactory $leases,
         private readonly float $longTtl,
         private readonly ?HeldByRequest $held = null,
+        private readonly Owed $debts = new Owed(),
     ) {
-        $this->debts = new Owed($held);
     }
 
     /** The one of the two that can what the store of the values can: Laravel asks a store for tags() by its name. */
-    public static function over(Store $values, LeaseFactory $leases, float $longTtl, ?HeldByRequest $held = null): self
-    {
+    public static function over(
+        Store $values,
+        LeaseFactory $leases,
+        float $longTtl,
+        ?HeldByRequest $held = null,
+        Owed $debts = new Owed(),
+    ): self {
         $class = method_exists($values, 'tags') ? TaggableStore::class : UntaggedStore::class;
 
-        return new $class($values, $leases, $longTtl, $held);
+        return new $class($values, $leases, $longTtl, $held, $debts);
     }
 
     /**

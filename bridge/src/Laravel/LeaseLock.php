@@ -119,7 +119,7 @@ final class LeaseLock extends Lock
      */
     public function release(): bool
     {
-        $wasOwed = $this->debts->settle($this->name);
+        $wasOwed = $this->debts->settle($this->leases, $this->name);
         if (!$this->isOurs()) {
             return $wasOwed;
         }
@@ -128,7 +128,7 @@ final class LeaseLock extends Lock
         try {
             return $lease->release();
         } catch (LeaseException $failure) {
-            $this->debts->add($lease);
+            $this->debts->add($this->leases, $lease);
             throw $failure;
         }
     }
@@ -221,14 +221,14 @@ final class LeaseLock extends Lock
     {
         $isEndless = $this->seconds <= 0;
         // An earlier attempt of this process that Redis may have granted would be in the way.
-        $this->debts->settle($this->name);
+        $this->debts->settle($this->leases, $this->name);
         // A new lease each time: the one that this object has already is in the way as any other's.
         $lease = $this->leases->create($this->name, $this->ttl(), autoRenew: $isEndless);
         try {
             $isHeld = Patience::acquire($lease, $wait);
         } catch (Throwable $failure) {
             if ($lease->token() !== null) {
-                $this->debts->add($lease);
+                $this->debts->add($this->leases, $lease);
             }
             throw $failure;
         }

@@ -5,31 +5,25 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel;
 
 use DistributedLock;
-use RedisLease\Bridge\HeldByRequest;
+use RedisLease\Bridge\LeaseFactory;
 use RedisLease\LeaseException;
 
 /**
  * Leases that are still to be given back: it is unknown whether they were granted, or their release was not answered.
  *
  * Laravel makes a lock's object for one call, and its last try to give the lease back meets the server that hangs. So
- * they are kept here, for the next who asks for that name, the end of the request and the end of the process.
+ * they are kept here, for the next who asks for that name, the end of a request or a job, and the end of the process.
  *
  * @internal
  */
 final class Owed
 {
-    /** @var array<array<int, DistributedLock>> by name, then by object */
+    /** @var list<array{LeaseFactory, DistributedLock}> what made the lease, and the lease */
     private array $leases = [];
 
-    public function __construct(private readonly ?HeldByRequest $held = null)
+    public function add(LeaseFactory $leases, DistributedLock $lease): void
     {
-    }
-
-    public function add(DistributedLock $lease): void
-    {
-        $this->forgetSettled();
-        $this->leases[$lease->resource()][spl_object_id($lease)] = $lease;
-        $this->held?->add($lease);
+        $this->leases[] = [$leases, $lease];
     }
 
     /**
@@ -39,24 +33,29 @@ final class Owed
      *
      * @throws LeaseException when Redis could not be asked; it stays owed
      */
-    public function settle(string $name): bool
+    public function settle(LeaseFactory $leases, string $name): bool
     {
         $wasThere = false;
-        foreach ($this->leases[$name] ?? [] as $lease) {
-            $wasThere = $lease->release() || $wasThere;
+        foreach ($this->leases as $place => [$of, $lease]) {
+            if ($of === $leases && $lease->resource() === $name) {
+                $wasThere = $lease->release() || $wasThere;
+                unset($this->leases[$place]);
+            }
         }
-        unset($this->leases[$name]);
+        $this->leases = array_values($this->leases);
 
         return $wasThere;
     }
 
-    /** Their lock's further release, or the end of a request, has had its answer. */
-    private function forgetSettled(): void
+    /** Gives back all, up to the first that Redis does not answer. Never throws: who has to know was told. */
+    public function settleAll(): void
     {
-        $isOwed = static fn (DistributedLock $lease): bool => $lease->token() !== null;
-        foreach ($this->leases as $name => $leases) {
-            $this->leases[$name] = array_filter($leases, $isOwed);
+        foreach ($this->leases as [$leases, $lease]) {
+            try {
+                $this->settle($leases, $lease->resource());
+            } catch (LeaseException) {
+                return;
+            }
         }
-        $this->leases = array_filter($this->leases);
     }
 }
