@@ -1,9 +1,9 @@
 <?php
 
 /*
- * What Prometheus scrapes. Serve it from the same FPM pool as the application: all workers of one FPM master count
- * together, so that whichever of them answers tells for all. Keep it from the public, in the web server or by the
- * environment variable METRICS_TOKEN, which then has to come as "Authorization: Bearer …".
+ * What Prometheus scrapes. Serve it from a small pool of its own under the application's FPM master: all workers of one
+ * master count together, and a pool whose workers all wait cannot answer. Keep it from the public, in the web server or
+ * by the environment variable METRICS_TOKEN, which then has to come as "Authorization: Bearer …".
  *
  *     php examples/metrics.php    shows what it looks like
  */

@@ -107,18 +107,6 @@ final class BlocksTest extends ServerTestCase
         self::assertGreaterThan(15, $number);
     }
 
-    public function testTheFiguresOfTheComparisonAreThoseOfTheBenchmark(): void
-    {
-        $report = (string) file_get_contents(Markdown::root() . '/bench/results/bench.txt');
-        $figures = Markdown::page('docs/comparison.md')->section('Figures');
-        preg_match_all('/(?<![\w.])\d+\.\d\d(?!\d)|\d+(?= ms)|(?<=\| )\d+(?= )/', $figures->text, $found);
-        self::assertGreaterThan(15, count($found[0]));
-        foreach ($found[0] as $figure) {
-            $pattern = '/(?<![\d.])' . preg_quote($figure) . '(?![\d.]\d)/';
-            self::assertMatchesRegularExpression($pattern, $report, 'bench.txt is a newer run: bring the page up to it');
-        }
-    }
-
     /** @return array<string, string> the code by place */
     private static function blocks(string $language): array
     {

@@ -25,6 +25,22 @@ final class PhpExamplesTest extends ServerTestCase
         self::assertGreaterThan(20, $number);
     }
 
+    /** Also in the branches that no run of it takes. */
+    public function testEveryMethodThatAnExampleCallsOnALockExists(): void
+    {
+        $number = 0;
+        foreach (Markdown::pagesOfTheExtension() as $page) {
+            foreach ($page->blocks('php') as $block) {
+                preg_match_all('/\$lock->(\w+)\(/', $block['code'], $calls);
+                foreach ($calls[1] as $method) {
+                    self::assertTrue(method_exists(\DistributedLock::class, $method), "{$page->file}, line {$block['line']}: $method()");
+                    $number++;
+                }
+            }
+        }
+        self::assertGreaterThan(30, $number);
+    }
+
     public function testAnExampleThatIsWrongIsFound(): void
     {
         foreach (['undefined();', 'echo $undefined;', 'echo 1', 'throw new Exception();'] as $code) {

@@ -4,12 +4,16 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Docs\Mishaps;
 
+use DistributedLock;
 use RedisLease\Connection;
+use RedisLease\LeaseException;
 use RedisLease\Tests\Support\BlackHole;
 use RedisLease\Tests\Support\FakeServer;
 use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\Sentinels;
+
+use function RedisLease\Tests\Support\eventually;
 
 /** What is said of servers that cannot be reached, or do not answer. */
 final class Network
@@ -24,14 +28,16 @@ final class Network
             Told::ofAcquire($nobody),
             Told::ofAcquire('unix:///no/such/socket'),
             Told::ofAcquire('redis://no-such-host.invalid', 20.0),
-            Told::ofAcquire($hole->dsn()),
-            Told::by(static fn () => self::twice($hole->dsn())),
+            Told::ofAcquire($hole->dsn(), 0.2, 0.2),
+            self::again($hole->dsn()),
             self::full(),
-            self::garbled(),
-            self::reset($server),
+            // These are tried again for as long as the time-outs allow: they are short.
+            Told::inTime(self::garbled(...)),
+            Told::inTime(static fn () => self::reset($server)),
         ];
         $server->pause();
-        array_push($said, Told::ofAcquire($server->tcpDsn()), Told::ofAcquire("rediss://127.0.0.1:{$server->port()}?ca=" . Tls::ca()));
+        $said[] = Told::ofAcquire($server->tcpDsn(), 0.5, 0.5);
+        $said[] = Told::ofAcquire("rediss://127.0.0.1:{$server->port()}?ca=" . Tls::ca(), 0.5, 0.5);
         $server->resume();
         $server->stop();
         $hole->close();
@@ -39,11 +45,17 @@ final class Network
         return $said;
     }
 
-    private static function twice(string $dsn): void
+    /** What is said of a server that has not answered a moment ago. */
+    private static function again(string $dsn): string
     {
         $connection = new Connection($dsn, 0.1, 0.1);
-        Told::by(static fn () => Told::lock($connection)->acquire());
-        Told::lock($connection)->acquire();
+        $say = static function () use ($connection): string {
+            $said = Told::by(static fn () => Told::lock($connection)->acquire());
+
+            return str_contains($said, 'not tried again') ? $said : '';
+        };
+
+        return eventually($say, 'a call finds that it was silent');
     }
 
     private static function full(): string
@@ -59,8 +71,7 @@ final class Network
     private static function reset(RedisServer $server): string
     {
         $proxy = FaultProxy::start($server);
-        $connection = new Connection($proxy->dsn(), 0.2, 0.2);
-        $connection->ping();
+        $connection = Told::opened($proxy->dsn(), 0.5);
         $proxy->breakAfter('request', 1, 'reset', 'reject');
         $said = Told::by(static fn () => Told::lock($connection)->acquire());
         $proxy->stop();
@@ -74,7 +85,10 @@ final class Network
         $stranger = FakeServer::start();
         $stranger->answerWith("HTTP/1.1 400 Bad Request\r\n");
 
-        return Told::ofAcquire($stranger->dsn());
+        $said = Told::ofAcquire($stranger->dsn(), 0.5, 0.5);
+        $stranger->stop();
+
+        return $said;
     }
 
     /** @return list<string> */
@@ -102,7 +116,7 @@ final class Network
     {
         $replica->pause();
         try {
-            return Told::ofAcquire($primary->dsn(['wait_replicas' => '1']));
+            return Told::ofAcquire($primary->dsn(['wait_replicas' => '1']), 10.0, 0.5);
         } finally {
             $replica->resume();
         }
@@ -125,9 +139,7 @@ final class Network
     private static function decidedWithout(): string
     {
         $servers = array_map(static fn () => RedisServer::start(), range(1, 3));
-        $nodes = new Connection(implode(' ', array_map(static fn (RedisServer $node) => $node->dsn(), $servers)), 0.5, 0.5);
-        $lock = Told::lock($nodes);
-        $lock->acquire();
+        $lock = self::heldBy($servers, 10.0);
         $servers[0]->pause();
         $servers[1]->command('REPLICAOF', '127.0.0.1', 1);
         $servers[2]->command('REPLICAOF', '127.0.0.1', 1);
@@ -140,28 +152,36 @@ final class Network
         return $said;
     }
 
+    /** @param list<RedisServer> $servers */
+    private static function heldBy(array $servers, float $timeout): DistributedLock
+    {
+        array_map(static fn (RedisServer $node) => $node->flush(), $servers);
+        $dsn = implode(' ', array_map(static fn (RedisServer $node) => $node->dsn(), $servers));
+        $lock = Told::lock(Told::opened($dsn, $timeout));
+        $acquires = static function () use ($lock): bool {
+            try {
+                return $lock->acquire();
+            } catch (LeaseException) {
+                return false;
+            }
+        };
+        eventually($acquires, 'the nodes grant the lock', 30.0);
+
+        return $lock;
+    }
+
     /** @return list<string> */
     public static function unknown(): array
     {
         $servers = array_map(static fn () => RedisServer::start(), range(1, 3));
         [$server, $second] = $servers;
-        $connection = new Connection($server->dsn(), 0.2, 0.2);
-        $connection->ping();
+        $connection = Told::opened($server->dsn(), 0.5);
         $server->pause();
         $said = [Told::by(static fn () => Told::lock($connection)->acquire())];
         $server->resume();
 
-        $proxy = FaultProxy::start($server);
-        $behind = new Connection($proxy->dsn(), 0.2, 0.2);
-        $behind->ping();
-        $proxy->breakAfter('request', 1, 'fin', 'refuse');
-        $proxy->breakAfter('reply', 1, 'fin', 'refuse');
-        $said[] = Told::by(static fn () => Told::lock($behind)->acquire());
-        $proxy->stop();
-
-        $nodes = new Connection(implode(' ', array_map(static fn (RedisServer $node) => $node->dsn(), $servers)), 0.2, 0.2);
-        $lock = Told::lock($nodes);
-        $lock->acquire();
+        $said[] = Told::inTime(static fn () => self::cut($server));
+        $lock = self::heldBy($servers, 0.5);
         $server->pause();
         $second->pause();
         $said[] = Told::by($lock->release(...));
@@ -169,6 +189,20 @@ final class Network
             $node->resume();
             $node->stop();
         }
+
+        return $said;
+    }
+
+    /** Its answer is cut off, and nobody takes the next connection. */
+    private static function cut(RedisServer $server): string
+    {
+        $server->flush();
+        $proxy = FaultProxy::start($server);
+        $behind = Told::opened($proxy->dsn(), 0.5);
+        $proxy->breakAfter('request', 1, 'fin', 'refuse');
+        $proxy->breakAfter('reply', 1, 'fin', 'refuse');
+        $said = Told::by(static fn () => Told::lock($behind)->acquire());
+        $proxy->stop();
 
         return $said;
     }

@@ -80,7 +80,7 @@ final class Refusals
         $server->connect()->send('EVAL', 'while true do end', 0);
         $said = '';
         eventually(static function () use ($server, &$said) {
-            return str_contains($said = Told::ofAcquire($server->dsn()), 'BUSY');
+            return str_contains($said = Told::ofAcquire($server->dsn(), 0.5, 0.5), 'BUSY');
         }, 'the server is busy');
         $server->stop();
 
@@ -114,10 +114,15 @@ final class Refusals
             $server->command('ACL', 'SETUSER', 'default', '-blpop', '-info');
             $server->command('SET', 'lock:order:42', 'another owner', 'PX', 60_000);
         }
-        $one = new Connection($servers[0]->dsn(), 1.0, 1.0);
-        Told::lock($one)->acquire(0.05);
-        $nodes = new Connection(implode(' ', array_map(static fn (RedisServer $node) => $node->dsn(), $servers)), 1.0, 1.0);
-        $said = array_filter([...array_values($one->ping()), ...array_values($nodes->ping())], is_string(...));
+        $one = new Connection($servers[0]->dsn(), 10.0, 10.0);
+        $waits = static function () use ($one): array {
+            Told::lock($one)->acquire(0.2);
+
+            return array_filter($one->ping(), is_string(...));
+        };
+        $said = eventually($waits, 'a wait came as far as BLPOP');
+        $nodes = new Connection(implode(' ', array_map(static fn (RedisServer $node) => $node->dsn(), $servers)), 10.0, 10.0);
+        $said = [...array_values($said), ...array_values(array_filter($nodes->ping(), is_string(...)))];
         array_map(static fn (RedisServer $server) => $server->stop(), $servers);
 
         return $said;

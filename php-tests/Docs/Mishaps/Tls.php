@@ -28,7 +28,7 @@ final class Tls
             fwrite($client, "+OK\r\n");
             hear();
             PHP);
-        $said = [Told::ofAcquire("rediss://{$plain->hear()}?ca=$ca", 5.0)];
+        $said = [Told::ofAcquire("rediss://{$plain->hear()}?ca=$ca")];
         $plain->say();
         $plain->finish();
         $itself = self::authority()->selfSigned(self::HERE);
@@ -52,7 +52,7 @@ final class Tls
                 'tls-port' => $port, 'tls-cert-file' => $certificate[0], 'tls-key-file' => $certificate[1],
                 'tls-ca-cert-file' => $ca, 'tls-auth-clients' => $asksForOurs,
             ]);
-            $said[] = Told::ofAcquire("$scheme://127.0.0.1:$port$options", 1.0);
+            $said[] = Told::ofAcquire("$scheme://127.0.0.1:$port$options");
             $server->stop();
         }
 
