@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Bridge;
 
+use Closure;
 use DistributedLock;
 use RedisLease\ConnectionException;
 use RedisLease\LeaseException;
@@ -23,6 +24,8 @@ final class Patience
 {
     /** Seconds of an outage. */
     private const OUTAGE = 3.0;
+    /** Microseconds between two tries. */
+    private const PAUSE = 50_000;
     /** Seconds: a year. */
     private const LONGEST = 31_536_000.0;
 
@@ -46,6 +49,33 @@ final class Patience
         }
 
         return $isHeld || $lease->acquire(max(0.0, $deadline - self::now()));
+    }
+
+    /**
+     * Asks again while Redis is away, for as long as an outage is borne.
+     *
+     * @param Closure(): mixed $ask
+     * @param float $wait seconds
+     *
+     * @return float seconds of the wait that are left
+     *
+     * @throws LeaseException of the last time that it asked
+     */
+    public static function bear(Closure $ask, float $wait): float
+    {
+        $start = self::now();
+        for (;;) {
+            try {
+                $ask();
+
+                return max(0.0, $wait - (self::now() - $start));
+            } catch (ConnectionException | OutcomeUnknownException $outage) {
+                if (!(self::now() - $start < min($wait, self::OUTAGE))) {
+                    throw $outage;
+                }
+                usleep(self::PAUSE);
+            }
+        }
     }
 
     private static function now(): float

@@ -221,7 +221,7 @@ final class LeaseLock extends Lock
     {
         $isEndless = $this->seconds <= 0;
         // An earlier attempt of this process that Redis may have granted would be in the way.
-        $this->debts->settle($this->leases, $this->name);
+        $wait = Patience::bear(fn (): bool => $this->debts->settle($this->leases, $this->name), $wait);
         // A new lease each time: the one that this object has already is in the way as any other's.
         $lease = $this->leases->create($this->name, $this->ttl(), autoRenew: $isEndless);
         try {

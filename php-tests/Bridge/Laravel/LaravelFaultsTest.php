@@ -227,6 +227,36 @@ final class LaravelFaultsTest extends LaravelTestCase
         $worker->finish();
     }
 
+    /** The same, for who has something to give back first. */
+    public function testABlockThatMeetsAShortOutageBearsItAlsoWhileSomethingIsOwed(): void
+    {
+        $server = RedisServer::start();
+        $worker = self::laravelWorker(
+            <<<'PHP'
+                $lock = Cache::lock('job', 60);
+                say($lock->get());
+                hear();
+                try {
+                    $lock->release();
+                } catch (ConnectionException) {
+                    say('owed');
+                }
+                say($lock->block(60));
+                PHP,
+            ['stores' => ['leases' => ['driver' => 'redis_lease', 'store' => 'memory', 'dsn' => $server->dsn()]] + self::stores()],
+        );
+        self::assertTrue($worker->hear());
+        $server->command('SAVE');
+        $server->kill();
+        $worker->say();
+        self::assertSame('owed', $worker->hear());
+        usleep(200_000);
+        $server->restart(keepData: true);
+
+        self::assertTrue($worker->hear());
+        $worker->finish();
+    }
+
     /** laravel#36337: with a serializer or compression of phpredis the release compares other bytes. */
     public function testTheClientsSerializerDoesNotMatter(): void
     {
