@@ -21,6 +21,6 @@ final class LaravelOnLeases extends Laravel
 
     protected function store(Address $address): LockProvider
     {
-        return new LeaseCacheStore(new ArrayStore(), new LeaseFactory(new Connection($address->dsn())), 86_400.0);
+        return LeaseCacheStore::over(new ArrayStore(), new LeaseFactory(new Connection($address->dsn())), 86_400.0);
     }
 }

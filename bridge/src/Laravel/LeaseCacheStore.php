@@ -10,37 +10,55 @@ use Illuminate\Contracts\Cache\Store;
 use InvalidArgumentException;
 use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
+use Stringable;
 
 /**
  * A cache store whose locks are leases. Its values are another store's, the one that it is given.
  *
  * @mixin Store
  */
-final class LeaseCacheStore implements LockProvider, Store
+abstract class LeaseCacheStore implements LockProvider, Store
 {
-    /** @param float $longTtl seconds, for locks that are to have no end */
-    public function __construct(
-        private readonly Store $values,
+    /**
+     * @param float $longTtl seconds, for locks that are to have no end
+     * @param Owed $debts keeps what is still to be given back when its lock's object goes
+     */
+    final public function __construct(
+        protected readonly Store $values,
         private readonly LeaseFactory $leases,
         private readonly float $longTtl,
         private readonly ?HeldByRequest $held = null,
+        private readonly Owed $debts = new Owed(),
     ) {
     }
 
+    /** The one of the two that can what the store of the values can: Laravel asks a store for tags() by its name. */
+    public static function over(
+        Store $values,
+        LeaseFactory $leases,
+        float $longTtl,
+        ?HeldByRequest $held = null,
+        Owed $debts = new Owed(),
+    ): self {
+        $class = method_exists($values, 'tags') ? TaggableStore::class : UntaggedStore::class;
+
+        return new $class($values, $leases, $longTtl, $held, $debts);
+    }
+
     /**
-     * @param string $name
+     * @param string|int|Stringable $name
      * @param int|float $seconds 0: no end that the caller would name. It ends all the same, as LeaseLock says.
      * @param string|null $owner of a lock that is held already
      */
     public function lock($name, $seconds = 0, $owner = null): LeaseLock
     {
-        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl, $this->held);
+        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl, $this->held, $this->debts);
     }
 
     /**
      * The lock of an owner that has it already, in another process.
      *
-     * @param string $name
+     * @param string|int|Stringable $name
      * @param string $owner what owner() said once the lock was acquired
      *
      * @throws InvalidArgumentException when the owner is empty
@@ -138,17 +156,13 @@ final class LeaseCacheStore implements LockProvider, Store
     }
 
     /**
-     * Laravel asks for this by name, so it is here whether or not the store of the values has it.
+     * Refused, whatever the store of the values can: its locks are not these.
      *
-     * @param list<string>|string $names
+     * @throws BadMethodCallException always
      */
-    public function tags($names): mixed
+    public function flushLocks(): never
     {
-        if (!method_exists($this->values, 'tags')) {
-            throw new BadMethodCallException('This cache store does not support tagging.');
-        }
-
-        return $this->values->tags(is_array($names) ? $names : func_get_args());
+        throw new BadMethodCallException('Leases are not flushed: lease:release removes one lock.');
     }
 
     /**

@@ -11,6 +11,8 @@ use RedisLease\Bridge\HeldByRequest;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Bridge\Patience;
 use RedisLease\LeaseException;
+use Stringable;
+use Throwable;
 
 /**
  * A lock of Laravel's on a lease. As with Laravel's own, it stays when the object goes and when the request ends: for
@@ -25,19 +27,18 @@ final class LeaseLock extends Lock
 {
     /** Set where the object has to stay for the renewal to go on. */
     private ?DistributedLock $lease = null;
-    /** Released, and not answered. When it goes it tries once more. */
-    private ?DistributedLock $owed = null;
     private ?int $fence = null;
-    /** The process that the lock was granted to. A forked child inherits the object, and owns nothing. */
-    private ?int $pid = null;
+    /** The process that it was granted to, or restored in. A forked child inherits the object, and owns nothing. */
+    private int $pid;
     private bool $isReleased = false;
 
     /**
-     * @param string $name
+     * @param string|int|Stringable $name
      * @param int|float $seconds 0: the lease lives for $longTtl, and is renewed while this object lives
      * @param string|null $owner of a lock that is held already
      * @param float $longTtl seconds
      * @param HeldByRequest|null $held told of a lease that is renewed, to end the renewal with the request
+     * @param Owed $debts keeps what is still to be given back when this object goes
      */
     public function __construct(
         private readonly LeaseFactory $leases,
@@ -46,8 +47,10 @@ final class LeaseLock extends Lock
         $owner,
         private readonly float $longTtl,
         private readonly ?HeldByRequest $held = null,
+        private readonly Owed $debts = new Owed(),
     ) {
-        parent::__construct($name, $seconds, (string) $owner);
+        parent::__construct((string) $name, $seconds, (string) $owner);
+        $this->pid = (int) getmypid();
     }
 
     /** The lock stays: only the renewal ends with the object. */
@@ -69,10 +72,29 @@ final class LeaseLock extends Lock
     }
 
     /**
+     * Takes the lock if it is free, and runs the callback under it.
+     *
+     * @param callable|null $callback called with the lock held, which is released then. What becomes of the callback
+     *     counts: a release without an answer is tried again later.
+     *
+     * @return mixed what the callback returned, or true. False: somebody has it.
+     *
+     * @throws LeaseException as acquire() does
+     */
+    public function get($callback = null): mixed
+    {
+        if (!$this->acquire()) {
+            return false;
+        }
+
+        return is_callable($callback) ? $this->run($callback) : true;
+    }
+
+    /**
      * Waits on Redis, without polling: a release wakes the one that has waited longest. Signals are served meanwhile.
      *
-     * @param int|float $seconds how long to wait; an outage ends it sooner
-     * @param callable|null $callback called with the lock held, which is released then
+     * @param int|float $seconds how long to wait; an outage that it meets at its start ends it after three seconds
+     * @param callable|null $callback as in get()
      *
      * @return mixed what the callback returned, or true
      *
@@ -84,14 +106,8 @@ final class LeaseLock extends Lock
         if (!$this->take((float) $seconds)) {
             throw new LockTimeoutException("The lock [{$this->name}] was not free within $seconds seconds.");
         }
-        if (!is_callable($callback)) {
-            return true;
-        }
-        try {
-            return $callback();
-        } finally {
-            $this->release();
-        }
+
+        return is_callable($callback) ? $this->run($callback) : true;
     }
 
     /**
@@ -103,16 +119,18 @@ final class LeaseLock extends Lock
      */
     public function release(): bool
     {
+        $wasOwed = $this->debts->settle($this->leases, $this->name);
         if (!$this->isOurs()) {
-            return false;
+            return $wasOwed;
         }
-        $this->owed = $this->lease();
-        $this->lease = null;
-        $wasHeld = $this->owed->release();
-        $this->owed = null;
-        $this->isReleased = true;
-
-        return $wasHeld;
+        $lease = $this->lease();
+        [$this->lease, $this->isReleased] = [null, true];
+        try {
+            return $lease->release();
+        } catch (LeaseException $failure) {
+            $this->debts->add($this->leases, $lease);
+            throw $failure;
+        }
     }
 
     /**
@@ -185,17 +203,41 @@ final class LeaseLock extends Lock
         return $this->leases->create($this->name)->owner();
     }
 
+    /** @param callable(): mixed $callback */
+    private function run(callable $callback): mixed
+    {
+        try {
+            return $callback();
+        } finally {
+            try {
+                $this->release();
+            } catch (LeaseException) {
+                // The lease covered the work, and its end is owed.
+            }
+        }
+    }
+
     private function take(float $wait): bool
     {
         $isEndless = $this->seconds <= 0;
+        // An earlier attempt of this process that Redis may have granted would be in the way.
+        $wait = Patience::bear(fn (): bool => $this->debts->settle($this->leases, $this->name), $wait);
         // A new lease each time: the one that this object has already is in the way as any other's.
         $lease = $this->leases->create($this->name, $this->ttl(), autoRenew: $isEndless);
-        if (!Patience::acquire($lease, $wait)) {
+        try {
+            $isHeld = Patience::acquire($lease, $wait);
+        } catch (Throwable $failure) {
+            if ($lease->token() !== null) {
+                $this->debts->add($this->leases, $lease);
+            }
+            throw $failure;
+        }
+        if (!$isHeld) {
             return false;
         }
-        [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), getmypid()];
+        [$this->owner, $this->fence, $this->pid] = [$lease->token(), $lease->fence(), (int) getmypid()];
         $this->lease = $isEndless ? $lease : null;
-        [$this->owed, $this->isReleased] = [null, false];
+        $this->isReleased = false;
         if ($isEndless) {
             $this->held?->add($lease, stays: true);
         } else {
@@ -208,7 +250,7 @@ final class LeaseLock extends Lock
     private function lease(): DistributedLock
     {
         // Detached at a request's end, it has no token any more.
-        $lease = $this->owed ?? ($this->lease?->token() === null ? null : $this->lease);
+        $lease = $this->lease?->token() === null ? null : $this->lease;
 
         return $lease ?? $this->leases->restore($this->name, $this->owner, $this->ttl());
     }
@@ -220,6 +262,12 @@ final class LeaseLock extends Lock
 
     private function isOurs(): bool
     {
-        return $this->owner !== '' && !$this->isReleased && ($this->pid === null || $this->pid === getmypid());
+        return $this->canOwn() && !$this->isReleased && $this->pid === getmypid();
+    }
+
+    /** No grant ever has another owner than such a one, so Redis need not be asked. */
+    private function canOwn(): bool
+    {
+        return $this->owner !== '' && strlen($this->owner) <= 255 && !str_starts_with($this->owner, 'reserved:');
     }
 }

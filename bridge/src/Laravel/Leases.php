@@ -42,7 +42,13 @@ final class Leases
 
         $longTtl = (float) ($config['long_ttl'] ?? self::LONG_TTL);
 
-        return new LeaseCacheStore($store, $this->factory($config), $longTtl, $this->app->make(HeldByRequest::class));
+        return LeaseCacheStore::over(
+            $store,
+            $this->factory($config),
+            $longTtl,
+            $this->app->make(HeldByRequest::class),
+            $this->app->make(Owed::class),
+        );
     }
 
     /**

@@ -8,6 +8,7 @@ use Illuminate\Cache\CacheManager;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\JobProcessed;
 use Illuminate\Queue\Events\JobProcessing;
+use Illuminate\Queue\Events\Looping;
 use Illuminate\Queue\Jobs\SyncJob;
 use Illuminate\Support\ServiceProvider;
 use RedisLease\Bridge\Laravel\Command\ListCommand;
@@ -29,12 +30,18 @@ final class RedisLeaseServiceProvider extends ServiceProvider
         'end' => ['RequestTerminated', 'TaskTerminated', 'TickTerminated', 'WorkerErrorOccurred'],
         'stop' => ['WorkerStopping'],
     ];
+    /** When what is owed is given back: an idle worker of a queue goes round every few seconds. */
+    private const LATER = [
+        JobProcessed::class, JobExceptionOccurred::class, Looping::class, 'Laravel\Octane\Events\RequestTerminated',
+        'Laravel\Octane\Events\TaskTerminated', 'Laravel\Octane\Events\TickTerminated',
+    ];
     private const QUEUE = ['begin' => [JobProcessing::class], 'end' => [JobProcessed::class, JobExceptionOccurred::class]];
 
     public function register(): void
     {
         // One for all requests: Octane serves each with a clone of the application.
         $this->app->instance(HeldByRequest::class, new HeldByRequest());
+        $this->app->instance(Owed::class, new Owed());
         $this->app->bind(Leases::class, static fn ($app): Leases => new Leases($app));
         $this->app->bind(
             LeaseFactory::class,
@@ -69,5 +76,9 @@ final class RedisLeaseServiceProvider extends ServiceProvider
         if ($this->app->runningInConsole()) {
             $this->commands([ListCommand::class, ShowCommand::class, ReleaseCommand::class, TopCommand::class]);
         }
+        $debts = $this->app->make(Owed::class);
+        $dispatcher->listen(self::LATER, static function () use ($debts): void {
+            $debts->settleAll();
+        });
     }
 }

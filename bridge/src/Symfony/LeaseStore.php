@@ -19,6 +19,7 @@ use Symfony\Component\Lock\Exception\LockExpiredException;
 use Symfony\Component\Lock\Exception\LockReleasingException;
 use Symfony\Component\Lock\Exception\LockStorageException;
 use Symfony\Component\Lock\Key;
+use ValueError;
 use WeakMap;
 
 /**
@@ -51,7 +52,7 @@ final class LeaseStore implements BlockingStoreInterface
      * @param Connection|null $connection null takes the one that the ini setting redis_lease.dsn names
      * @param float $initialTtl seconds, 0.01 to 31536000 (one year), for locks that name no TTL
      * @param float $longestWait seconds, 0 to 31536000, for which acquire(true) waits before it throws
-     *     LockConflictedException. An outage of Redis ends it after three seconds.
+     *     LockConflictedException. An outage that it meets at its start ends it after three seconds.
      * @param HeldByRequest|null $held told of locks with autoRelease, to give them back at the end of a request where
      *     PHP ends none
      *
@@ -77,15 +78,19 @@ final class LeaseStore implements BlockingStoreInterface
      * @param float|null $ttl seconds; null or 0 takes $initialTtl
      * @param bool $releasesItself whether the lock is given back with its key and at the end of the request, also
      *     after a fatal error; else it stays for another process, or its TTL
+     * @param Key|null $key the lock's. What it has already is this process's from here on, and no forked child's.
      *
      * @throws InvalidTtlException when $ttl is out of range
      */
-    public function forLock(?float $ttl, bool $releasesItself): self
+    public function forLock(?float $ttl, bool $releasesItself, ?Key $key = null): self
     {
         $store = clone $this;
         $store->initialTtl = $ttl ?: $this->initialTtl;
         $store->releasesItself = $releasesItself;
         self::checkTtl($store->initialTtl);
+        if ($key !== null) {
+            $store->grant($key);
+        }
 
         return $store;
     }
@@ -96,6 +101,7 @@ final class LeaseStore implements BlockingStoreInterface
      * @throws LockConflictedException when another owner has it
      * @throws LockExpiredException when it was granted too late to be relied on, and was given back
      * @throws LockAcquiringException when Redis could not be asked, or its answer is unknown
+     * @throws InvalidArgumentException when the resource is empty or longer than 64 KiB
      */
     public function save(Key $key): void
     {
@@ -108,6 +114,7 @@ final class LeaseStore implements BlockingStoreInterface
      * @throws LockConflictedException when another owner had it until $longestWait had passed
      * @throws LockExpiredException when it was granted too late to be relied on, and was given back
      * @throws LockAcquiringException when Redis could not be asked, or its answer is unknown
+     * @throws InvalidArgumentException when the resource is empty or longer than 64 KiB
      */
     public function waitAndSave(Key $key): void
     {
@@ -195,9 +202,7 @@ final class LeaseStore implements BlockingStoreInterface
     private function take(Key $key, float $wait): void
     {
         $grant = $this->grant($key);
-        $lease = $grant === null
-            ? new DistributedLock((string) $key, $this->initialTtl, connection: $this->connection)
-            : $this->lease($key, $grant);
+        $lease = $grant === null ? $this->newLease($key) : $this->lease($key, $grant);
         try {
             $isHeld = Patience::acquire($lease, $wait);
         } catch (LeaseLostException $late) {
@@ -220,9 +225,21 @@ final class LeaseStore implements BlockingStoreInterface
         if ($grant !== null) {
             return $grant->isOurs() && $grant->token !== null ? $grant : null;
         }
+        if (!$key->hasState(self::class)) {
+            return null;
+        }
 
-        // The key comes from another process, or from another store's hand.
-        return $key->hasState(self::class) ? new Grant(null, $key->getState(self::class), null, 0.0) : null;
+        // The key comes from another process, or from another store's hand. Remembered, since a forked child inherits it.
+        return $this->grants[$key] = new Grant(null, $key->getState(self::class), null, 0.0);
+    }
+
+    private function newLease(Key $key): DistributedLock
+    {
+        try {
+            return new DistributedLock((string) $key, $this->initialTtl, connection: $this->connection);
+        } catch (ValueError $refusal) {
+            throw new InvalidArgumentException($refusal->getMessage(), 0, $refusal);
+        }
     }
 
     private function lease(Key $key, Grant $grant): DistributedLock

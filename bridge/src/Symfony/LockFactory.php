@@ -31,7 +31,7 @@ final class LockFactory extends SymfonyLockFactory
      */
     public function createLockFromKey(Key $key, ?float $ttl = 300.0, bool $autoRelease = true): SharedLockInterface
     {
-        $store = $this->store instanceof LeaseStore ? $this->store->forLock($ttl, $autoRelease) : $this->store;
+        $store = $this->store instanceof LeaseStore ? $this->store->forLock($ttl, $autoRelease, $key) : $this->store;
         $lock = new Lock($key, $store, $ttl, $autoRelease);
         if ($this->logger !== null) {
             $lock->setLogger($this->logger);

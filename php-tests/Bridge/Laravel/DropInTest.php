@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Laravel;
 
 use Illuminate\Contracts\Cache\Repository;
+use Illuminate\Support\Str;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RuntimeException;
 use Throwable;
@@ -85,14 +86,27 @@ final class DropInTest extends LaravelTestCase
                 return [$cache->lock('a', 30)->block(1), $outcome(fn () => $cache->lock('a', 30)->block(0)),
                     $outcome(fn () => $cache->lock('a', 30)->betweenBlockedAttemptsSleepFor(10)->block(0, fn () => 'no'))];
             },
+            'names of all kinds' => static function (Repository $cache): array {
+                $seen = [];
+                foreach ([42, Str::of('order:1'), "\0\xff\n{a}{b\r\n"] as $name) {
+                    [$lock, $text] = [$cache->lock($name, 30), $cache->lock((string) $name, 30)];
+                    $seen[] = [$lock->get(), $text->get(), $lock->release(), $text->get(), $lock->forceRelease(), $lock->get(),
+                        $cache->restoreLock($name, $lock->owner())->release()];
+                }
+
+                return $seen;
+            },
             'a restored lock' => static function (Repository $cache): array {
                 $lock = $cache->lock('a', 30);
                 $lock->get();
                 $owner = $lock->owner();
                 $restored = $cache->restoreLock('a', $owner);
 
-                return [$restored->owner() === $owner, $cache->restoreLock('a', 'another')->release(), $restored->get(),
-                    $restored->release(), $cache->lock('a', 30)->get()];
+                $strangers = ['another', '12345', 'reserved:' . $owner, str_repeat('o', 300)];
+
+                return [$restored->owner() === $owner,
+                    array_map(fn (string $stranger): bool => $cache->restoreLock('a', $stranger)->release(), $strangers),
+                    $restored->get(), $restored->release(), $cache->lock('a', 30)->get()];
             },
             'a forced release' => static function (Repository $cache): array {
                 $lock = $cache->lock('a', 30);

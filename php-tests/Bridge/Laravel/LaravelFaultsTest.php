@@ -15,6 +15,7 @@ use RedisLease\Connection;
 use RedisLease\ConnectionException;
 use RedisLease\ServerException;
 use RedisLease\Tests\Bridge\Database\Needs;
+use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\KeySlot;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\MonitorLine;
@@ -50,6 +51,28 @@ final class LaravelFaultsTest extends LaravelTestCase
         $worker->say();
         self::assertSame([true, true, true], $worker->hear());
         $worker->finish();
+    }
+
+    /** laravel#23607, for a job that goes on with its request's lock. */
+    public function testAForkedChildDoesNotFreeWhatItsParentHasRestored(): void
+    {
+        $lock = $this->lease('order:1', 60);
+        $lock->get();
+        foreach (['refreshed' => '$lock->refresh(60);', 'not asked for yet' => ''] as $how => $use) {
+            $worker = self::laravelWorker(<<<PHP
+                \$lock = Cache::restoreLock('order:1', \$args['owner']);
+                $use
+                if ((\$child = pcntl_fork()) === 0) {
+                    say([\$lock->isOwnedByCurrentProcess(), \$lock->refresh(), \$lock->release()]);
+                    exit;
+                }
+                pcntl_waitpid(\$child, \$status);
+                say([\$lock->isOwnedByCurrentProcess(), \$lock->refresh()]);
+                PHP, ['owner' => $lock->owner()]);
+            self::assertSame([false, false, false], $worker->hear(), $how);
+            self::assertSame([true, true], $worker->hear(), $how);
+            $worker->finish();
+        }
     }
 
     /** laravel#26213, laravel#20709: a lock is released that has passed to another worker when it expired. */
@@ -140,6 +163,98 @@ final class LaravelFaultsTest extends LaravelTestCase
                 self::assertSame('order:1', $outage->resource, $what);
             }
         }
+    }
+
+    /** Redis hangs for a moment, and the lock of 0 seconds that it granted meanwhile is nobody's for a day. */
+    public function testAGrantThatNobodyHeardOfIsGivenBackLater(): void
+    {
+        $server = RedisServer::start(tcp: true);
+        $proxy = FaultProxy::start($server);
+        $lease = ['driver' => 'redis_lease', 'store' => 'memory', 'dsn' => $proxy->dsn()];
+        $stores = ['leases' => $lease + ['connect_timeout' => 0.2, 'command_timeout' => 0.2]] + self::stores();
+        $ends = [
+            'by the next who asks' => '$lock = Cache::lock("job"); say($lock->get() && $lock->release());',
+            'by a worker of a queue' => 'event(new Illuminate\Queue\Events\Looping("any", "any")); say(true); hear();',
+            'after a request' => 'event("Laravel\Octane\Events\RequestTerminated"); say(true); hear();',
+            'at the end of the process' => 'say(true);',
+        ];
+        foreach ($ends as $how => $then) {
+            $worker = self::laravelWorker(<<<PHP
+                Cache::lock('warm', 1)->get();
+                say('warm');
+                hear();
+                try {
+                    Cache::lock('job')->get(fn () => say('ran'));
+                } catch (OutcomeUnknownException) {
+                    say('unknown');
+                }
+                hear();
+                $then
+                PHP, ['stores' => $stores]);
+            $worker->hear();
+            $proxy->hold('reply');
+            $proxy->newConnections('refuse');
+            $worker->say();
+            self::assertSame('unknown', $worker->hear(), $how);
+            self::assertGreaterThan(80_000_000, $server->command('PTTL', 'lock:job'), 'a day');
+            $proxy->cut('reset', false);
+            $proxy->pass();
+
+            $worker->say();
+            self::assertTrue($worker->hear(), $how);
+            $how === 'at the end of the process' && $worker->finish();
+
+            self::assertNull($server->command('GET', 'lock:job'), $how);
+        }
+    }
+
+    /** A restart of Redis fails whoever comes in that moment. */
+    public function testABlockThatMeetsAShortOutageBearsIt(): void
+    {
+        $server = RedisServer::start();
+        $worker = self::laravelWorker(
+            'say(Cache::lock("warm", 1)->get()); hear(); say("waits"); say(Cache::lock("job", 60)->block(60));',
+            ['stores' => ['leases' => ['driver' => 'redis_lease', 'store' => 'memory', 'dsn' => $server->dsn()]] + self::stores()],
+        );
+        $worker->hear();
+        $server->kill();
+        $worker->say();
+        $worker->hear();
+        usleep(200_000);
+        $server->restart(keepData: false);
+
+        self::assertTrue($worker->hear());
+        $worker->finish();
+    }
+
+    /** The same, for who has something to give back first. */
+    public function testABlockThatMeetsAShortOutageBearsItAlsoWhileSomethingIsOwed(): void
+    {
+        $server = RedisServer::start();
+        $worker = self::laravelWorker(
+            <<<'PHP'
+                $lock = Cache::lock('job', 60);
+                say($lock->get());
+                hear();
+                try {
+                    $lock->release();
+                } catch (ConnectionException) {
+                    say('owed');
+                }
+                say($lock->block(60));
+                PHP,
+            ['stores' => ['leases' => ['driver' => 'redis_lease', 'store' => 'memory', 'dsn' => $server->dsn()]] + self::stores()],
+        );
+        self::assertTrue($worker->hear());
+        $server->command('SAVE');
+        $server->kill();
+        $worker->say();
+        self::assertSame('owed', $worker->hear());
+        usleep(200_000);
+        $server->restart(keepData: true);
+
+        self::assertTrue($worker->hear());
+        $worker->finish();
     }
 
     /** laravel#36337: with a serializer or compression of phpredis the release compares other bytes. */

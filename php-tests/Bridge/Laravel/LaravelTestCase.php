@@ -73,7 +73,7 @@ abstract class LaravelTestCase extends ServerTestCase
 
     protected function leaseStore(object $values): LeaseCacheStore
     {
-        return new LeaseCacheStore($values, new LeaseFactory($this->connection()), 86_400.0);
+        return LeaseCacheStore::over($values, new LeaseFactory($this->connection()), 86_400.0);
     }
 
     /** A process of an application of its own; its snippet finds $app and $args. */

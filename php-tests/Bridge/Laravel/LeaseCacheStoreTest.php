@@ -85,8 +85,31 @@ final class LeaseCacheStoreTest extends LaravelTestCase
         self::assertSame($directory, $store->getDirectory());
         self::assertSame('', $store->getPrefix());
 
+        $cache = new Repository($store);
+        self::assertFalse($cache->supportsTags());
+        self::assertTrue((new Repository($this->leaseStore(new ArrayStore())))->supportsTags());
         $this->expectException(BadMethodCallException::class);
-        $store->tags('t');
+        $cache->tags('t');
+    }
+
+    public function testTheLocksAreNotFlushedWhateverTheOtherStoreCan(): void
+    {
+        $values = new class extends ArrayStore {
+            public function flushLocks(): bool
+            {
+                return true;
+            }
+        };
+        foreach ([new ArrayStore(), $values] as $store) {
+            foreach ([new Repository($this->leaseStore($store)), $this->leaseStore($store)] as $cache) {
+                try {
+                    $cache->flushLocks();
+                    self::fail('leases are not flushed');
+                } catch (BadMethodCallException $refusal) {
+                    self::assertStringContainsString('flush', $refusal->getMessage());
+                }
+            }
+        }
     }
 
     public function testALockThatWasNeverAcquiredHasNoOwnerToRestoreItBy(): void

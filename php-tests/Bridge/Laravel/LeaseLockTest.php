@@ -16,6 +16,7 @@ use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\Monitor;
 use RedisLease\Tests\Support\RedisServer;
 use RuntimeException;
+use ValueError;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -133,6 +134,21 @@ final class LeaseLockTest extends LaravelTestCase
         self::assertSame('another owner', self::stored('order:2'));
     }
 
+    public function testWhatNoLeaseCanHaveIsRefused(): void
+    {
+        $locks = ['', str_repeat('x', 65_537)];
+        $locks = [...array_map(fn (string $name): array => [$name, 30], $locks), ['order:1', 31_536_001], ['order:1', 0.001]];
+        foreach ($locks as [$name, $seconds]) {
+            try {
+                $this->lease($name, $seconds)->get();
+                self::fail("$name for $seconds s");
+            } catch (ValueError) {
+                self::assertSame(0, self::$server->command('DBSIZE'));
+            }
+        }
+        self::assertTrue($this->lease(str_repeat('x', 65_536), 31_536_000)->get());
+    }
+
     public function testForceReleaseRemovesWhoeversItIs(): void
     {
         $lock = $this->lease('order:1');
@@ -237,6 +253,35 @@ final class LeaseLockTest extends LaravelTestCase
         }
     }
 
+    public function testWhatTheCallbackDidCountsThoughTheReleaseHasNoAnswer(): void
+    {
+        $server = RedisServer::start(tcp: true);
+        $proxy = FaultProxy::start($server);
+        $leases = new LeaseFactory(new Connection($proxy->dsn(), 0.2, 0.2));
+        $away = static function () use ($proxy): string {
+            $proxy->cut('reset', false);
+            $proxy->newConnections('refuse');
+
+            return 'answer';
+        };
+        foreach (['get' => [], 'block' => [1]] as $method => $arguments) {
+            $lock = new LeaseLock($leases, 'order:1', 30, null, 60.0);
+            self::assertSame('answer', $lock->$method(...[...$arguments, $away]));
+            $proxy->pass();
+            self::assertNotNull($server->command('GET', 'lock:order:1'));
+            self::assertTrue($lock->release(), 'it was owed');
+            try {
+                $lock->$method(...[...$arguments, fn () => throw new RuntimeException($away())]);
+                self::fail('the callback has thrown');
+            } catch (RuntimeException $failure) {
+                self::assertSame(['answer', null], [$failure->getMessage(), $failure->getPrevious()]);
+            }
+            $proxy->pass();
+            self::assertTrue($lock->get());
+            self::assertTrue($lock->release());
+        }
+    }
+
     public function testAcquireAndReleaseAreOneRoundTripEach(): void
     {
         $lock = $this->lease('order:1');
@@ -296,5 +341,11 @@ final class LeaseLockTest extends LaravelTestCase
     public function testManyWorkersThatWaitForOneLockDoNotLoseACount(): void
     {
         Together::count(self::laravelWorker(...), '$lock = Cache::lock("count", 60); $lock->block(60);');
+    }
+
+    public function testWhoHasWaitedLongestIsServedFirst(): void
+    {
+        $take = '$lock = Cache::lock("order:1", 60); $lock->block(60);';
+        Together::inOrder(self::laravelWorker(...), $take, $this->heldLock('order:1'), self::$server);
     }
 }

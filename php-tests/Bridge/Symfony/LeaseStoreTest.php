@@ -7,6 +7,7 @@ namespace RedisLease\Tests\Bridge\Symfony;
 use RedisLease\Bridge\Symfony\LeaseStore;
 use RedisLease\Connection;
 use RedisLease\ConnectionException;
+use RedisLease\LeaseLostException;
 use RedisLease\OutcomeUnknownException;
 use RedisLease\ServerException;
 use RedisLease\Tests\Support\FaultProxy;
@@ -15,12 +16,14 @@ use Symfony\Component\Lock\Exception\InvalidArgumentException;
 use Symfony\Component\Lock\Exception\InvalidTtlException;
 use Symfony\Component\Lock\Exception\LockAcquiringException;
 use Symfony\Component\Lock\Exception\LockConflictedException;
+use Symfony\Component\Lock\Exception\LockExpiredException;
 use Symfony\Component\Lock\Exception\LockReleasingException;
 use Symfony\Component\Lock\Exception\LockStorageException;
 use Symfony\Component\Lock\Key;
 use Symfony\Component\Lock\PersistingStoreInterface;
 use Symfony\Component\Lock\Test\AbstractStoreTestCase;
 use Throwable;
+use ValueError;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -227,6 +230,48 @@ final class LeaseStoreTest extends SymfonyTestCase
         self::assertNull($server->command('GET', 'lock:order:2'), 'the unknown outcome is settled');
     }
 
+    public function testAGrantThatComesTooLateIsNoConflict(): void
+    {
+        $server = RedisServer::start(tcp: true);
+        $proxy = FaultProxy::start($server);
+        [$store, $key] = [new LeaseStore(new Connection($proxy->dsn(), 5.0, 5.0), 0.2), new Key('order:1')];
+        $proxy->delay(0.0, 0.4);
+
+        $this->assertTrouble(LockExpiredException::class, LeaseLostException::class, fn () => $store->save($key));
+
+        self::assertFalse($store->exists($key));
+    }
+
+    public function testAReleaseWithoutAnAnswerIsTriedAgainAtTheEndOfTheProcess(): void
+    {
+        $server = RedisServer::start(tcp: true);
+        $proxy = FaultProxy::start($server);
+        $worker = self::symfonyWorker(<<<'PHP'
+            $factory = new LockFactory(new LeaseStore(new Connection($args['proxy'], 0.2, 0.2)));
+            $key = new Key('order:1');
+            $lock = $factory->createLockFromKey($key, 300.0, false);
+            say($lock->acquire());
+            hear();
+            try {
+                $lock->release();
+            } catch (Symfony\Component\Lock\Exception\LockReleasingException) {
+                say('no answer');
+            }
+            hear();
+            PHP, ['proxy' => $proxy->dsn()]);
+        self::assertTrue($worker->hear());
+        $proxy->cut('reset', false);
+        $proxy->newConnections('refuse');
+        $worker->say();
+        self::assertSame('no answer', $worker->hear());
+        self::assertNotNull($server->command('GET', 'lock:order:1'));
+        $proxy->pass();
+        $worker->say();
+        $worker->finish();
+
+        self::assertNull($server->command('GET', 'lock:order:1'));
+    }
+
     public function testARefusalOfRedisIsNoConflict(): void
     {
         self::$server->command('RPUSH', 'lock:order:1', 'of another program');
@@ -250,6 +295,20 @@ final class LeaseStoreTest extends SymfonyTestCase
             return;
         }
         self::fail("there should have been a $class");
+    }
+
+    public function testANameThatNoLeaseCanHaveIsRefused(): void
+    {
+        foreach (['', str_repeat('x', 65_537)] as $name) {
+            $this->assertTrouble(InvalidArgumentException::class, ValueError::class, fn () => $this->store()->save(new Key($name)));
+            try {
+                $this->factory()->createLock($name)->acquire();
+                self::fail('an exception of Symfony\'s, whatever its kind');
+            } catch (LockAcquiringException $trouble) {
+                self::assertInstanceOf(InvalidArgumentException::class, $trouble->getPrevious());
+            }
+        }
+        self::assertTrue($this->factory()->createLock(str_repeat('x', 65_536))->acquire());
     }
 
     public function testTimesOutOfRangeAreRefused(): void

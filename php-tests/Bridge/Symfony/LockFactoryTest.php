@@ -212,4 +212,10 @@ final class LockFactoryTest extends SymfonyTestCase
     {
         Together::count(self::symfonyWorker(...), '$lock = $factory->createLock("count", 60.0); $lock->acquire(true);');
     }
+
+    public function testWhoHasWaitedLongestIsServedFirst(): void
+    {
+        $take = '$lock = $factory->createLock("order:1", 60.0); $lock->acquire(true);';
+        Together::inOrder(self::symfonyWorker(...), $take, $this->heldLock('order:1'), self::$server);
+    }
 }

@@ -56,6 +56,33 @@ final class SymfonyFaultsTest extends SymfonyTestCase
         }
     }
 
+    /** symfony#40325, for a lock that another process has handed over. */
+    public function testAForkedChildDoesNotFreeWhatItsParentWasHanded(): void
+    {
+        $key = new Key('order:1');
+        $this->factory()->createLockFromKey($key, 60.0, false)->acquire();
+        foreach (['asked for' => '$lock->isAcquired();', 'extended' => '$lock->refresh();', 'only known' => ''] as $how => $use) {
+            foreach (['unset($lock, $key); exit;', '$lock->release(); exit;', '$lock->isAcquired(); unset($lock, $key); exit;'] as $end) {
+                $worker = self::symfonyWorker(<<<PHP
+                    \$key = unserialize(\$args['key']);
+                    \$lock = \$factory->createLockFromKey(\$key, 60.0);
+                    $use
+                    if ((\$child = pcntl_fork()) === 0) {
+                        $end
+                    }
+                    pcntl_waitpid(\$child, \$status);
+                    say(pcntl_wexitstatus(\$status));
+                    hear();
+                    posix_kill(getmypid(), SIGKILL);
+                    PHP, ['key' => serialize($key)]);
+                self::assertSame(0, $worker->hear());
+
+                self::assertSame($key->getState(LeaseStore::class), self::stored('order:1'), "$how, then $end");
+                $worker->kill();
+            }
+        }
+    }
+
     /** symfony#40325: the child is another owner, and may take the lock when it is free. */
     public function testAForkedChildIsAnotherOwner(): void
     {
