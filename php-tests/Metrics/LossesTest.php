@@ -89,7 +89,7 @@ final class LossesTest extends MetricsTestCase
 
     public function testARequestThatLeavesItsLeasesToTheirTtlStillCountsThoseThatWereOver(): void
     {
-        self::needsFork();
+        self::needsPcntl();
         $worker = self::worker(<<<'PHP'
             if (pcntl_fork() === 0) {
                 $over = new DistributedLock('order:1', 0.05, connection: $connection);
@@ -141,7 +141,7 @@ final class LossesTest extends MetricsTestCase
     /** What the thread finds is counted at once, also when the program hangs. */
     public function testAHungWorkerWhoseLeaseIsNotRenewedAnyMoreIsSeen(): void
     {
-        self::needsFork();
+        self::needsPcntl();
         $worker = self::worker(<<<'PHP'
             $lock = new DistributedLock('order:1', 0.4, true, $connection);
             if (($child = pcntl_fork()) === 0) {

@@ -16,7 +16,7 @@ abstract class MetricsTestCase extends ServerTestCase
         Metrics::reset();
     }
 
-    protected static function needsFork(): void
+    protected static function needsPcntl(): void
     {
         if (!function_exists('pcntl_fork')) {
             self::markTestSkipped('PHP was built without pcntl');

@@ -299,9 +299,7 @@ final class OutcomesTest extends MetricsTestCase
         } catch (LeaseLostException) {
         }
         self::assertSame(['late' => 1], self::counted('acquires'));
-        if (!function_exists('pcntl_alarm')) {
-            self::markTestSkipped('PHP was built without pcntl');
-        }
+        self::needsPcntl();
 
         Metrics::reset();
         $holder = $this->heldLock('order:2');

@@ -63,7 +63,7 @@ final class SharedTest extends MetricsTestCase
     /** Killed wherever it is, a worker leaves numbers that add up: what it said it had done, and at most the one under way. */
     public function testAWorkerKilledAtARandomInstantCorruptsNothing(): void
     {
-        self::needsFork();
+        self::needsPcntl();
         $kills = getenv('REDIS_LEASE_THOROUGH') ? 500 : 40;
         $worker = self::worker(<<<'PHP'
             $done = 0;
@@ -105,7 +105,7 @@ final class SharedTest extends MetricsTestCase
 
     public function testAForkedChildCountsWithItsParentItsThreadToo(): void
     {
-        self::needsFork();
+        self::needsPcntl();
         $worker = self::worker(<<<'PHP'
             $held = new DistributedLock('order:parent', 30.0, connection: $connection);
             $held->acquire();
