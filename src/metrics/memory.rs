@@ -2,8 +2,8 @@
 //! seldom meet at the same one. A reader adds the tables up.
 
 use super::{
-    families::{COUNTERS, Counter, HISTOGRAMS, Histogram, PER_PREFIX, PER_SERVER, PerPrefix, PerServer},
     names::Names,
+    numbers::{COUNTERS, Counter, HISTOGRAMS, Histogram, PER_PREFIX, PER_SERVER, PerPrefix, PerServer},
     prefixes,
 };
 use crate::{clock, process};
@@ -17,7 +17,7 @@ pub const SERVERS: usize = 32;
 /// A power of two.
 const TABLES: usize = 32;
 /// Buckets, and the sum.
-const PER_HISTOGRAM: usize = super::families::MOST_BOUNDS + 2;
+const PER_HISTOGRAM: usize = super::numbers::MOST_BOUNDS + 2;
 
 const FIRST_HISTOGRAM: usize = COUNTERS;
 const FIRST_SERVER: usize = FIRST_HISTOGRAM + HISTOGRAMS * PER_HISTOGRAM;

@@ -2,18 +2,20 @@
 //! command that forks. Counting is an addition to one number; there is no lock, and nothing to be left half done
 //! by a process that is killed.
 //!
-//! What is counted is listed in `families`, where it is kept in `memory`, the names that appear as labels in `names`.
+//! What is counted is listed in `numbers`, how it is told in `families`, where it is kept in `memory`, the names that
+//! appear as labels in `names`.
 
 mod exposition;
 mod families;
 mod memory;
 mod names;
+mod numbers;
 mod prefixes;
 mod reading;
 
 pub use exposition::text;
-pub use families::{Counter, Histogram, PerPrefix, PerServer};
 pub use memory::{is_shared, reset, share};
+pub use numbers::{Counter, Histogram, PerPrefix, PerServer};
 pub use prefixes::{LONGEST as LONGEST_PREFIX, MOST as MOST_PREFIXES, Prefix, set as set_prefixes};
 pub use reading::{Reading, Series, Value, read, total};
 

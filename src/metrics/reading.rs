@@ -2,8 +2,9 @@
 
 use super::{
     SECOND,
-    families::{Counter, FAMILIES, Family, Histogram, Numbers, Servers, Unit},
+    families::{FAMILIES, Family, Numbers, Servers, Unit},
     memory::{self, Cell},
+    numbers::{Counter, Histogram},
 };
 
 /// One metric, as it stands.

@@ -14,6 +14,7 @@ mod probe;
 mod protocol;
 mod queue;
 mod quorum;
+mod replicas;
 mod round;
 mod script;
 mod seat;

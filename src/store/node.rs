@@ -11,16 +11,10 @@ use crate::{
     clock::Moment,
     error::{Error, Operation, Result},
     metrics::{self, Counter, PerServer, Server},
-    net::{
-        Budget, Fault, Link, Reason, Refusal, Reply,
-        dsn::Endpoint,
-        poll,
-        sentinel::Sentinels,
-        topology::{Replicas, Watched},
-    },
+    net::{Budget, Fault, Link, Reason, Refusal, Reply, dsn::Endpoint, poll, sentinel::Sentinels, topology::Watched},
 };
 use rand::{TryRng, rngs::SysRng};
-use redis::{Cmd, Value};
+use redis::Cmd;
 use std::time::Duration;
 
 /// One server and the link to it.
@@ -77,10 +71,6 @@ enum Kept {
     No,
 }
 
-/// How long replicas are waited for before the server is asked whether it has them.
-const FIRST_WAIT: Duration = Duration::from_millis(25);
-/// What is left of a command's time for the answer to a WAIT in vain: an idle server ends it up to 100 ms late.
-const LATE_WAIT: Duration = Duration::from_millis(130);
 /// Pause before the first resending; each further one waits up to twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -269,50 +259,6 @@ impl Node {
             Ok((Err(refusal), _)) => Err(refusal.to_string()),
             Err(fault) => Err(fault.reason.to_string()),
         }
-    }
-
-    /// Waits until so many replicas have all that was written on this link.
-    pub fn await_replicas(&mut self, wanted: Replicas, budget: Budget) -> Result<()> {
-        let wanted = u32::from(wanted);
-        let generation = self.generation;
-        // Enough, nearly always; where it is not, it leaves time to see why and to wait on.
-        let mut confirmed = self.confirmations(wanted, FIRST_WAIT, generation, budget)?;
-        if confirmed >= wanted {
-            return Ok(());
-        }
-        let present = self.replicas(budget)?;
-        if present >= wanted {
-            let span = budget.command_by().remaining().saturating_sub(LATE_WAIT);
-            confirmed = self.confirmations(wanted, span, generation, budget)?;
-        }
-        if confirmed >= wanted {
-            return Ok(());
-        }
-        Err(Error::NotReplicated { node: self.name(), wanted, confirmed, present })
-    }
-
-    /// How many replicas have all that was written on the link of this generation, after `span` at the latest.
-    fn confirmations(&mut self, wanted: u32, span: Duration, generation: u64, budget: Budget) -> Result<u32> {
-        // Zero would wait for ever.
-        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
-        let wait = |_, command: &mut Cmd| command.clone_from(redis::cmd("WAIT").arg(wanted).arg(millis));
-        let answer = self.run(Operation::Replicate, &wait, budget)?;
-        Ok(match answer.reply {
-            // A new link has written nothing that could be waited for.
-            Value::Int(count) if self.generation == generation => u32::try_from(count).unwrap_or_default(),
-            _ => 0,
-        })
-    }
-
-    /// How many replicas the server has.
-    fn replicas(&mut self, budget: Budget) -> Result<u32> {
-        let role = |_, command: &mut Cmd| *command = redis::cmd("ROLE");
-        let answer = self.run(Operation::Replicate, &role, budget)?;
-        let Value::Array(items) = &answer.reply else { return Ok(0) };
-        Ok(match items.as_slice() {
-            [_, _, Value::Array(replicas)] => u32::try_from(replicas.len()).unwrap_or(u32::MAX),
-            _ => 0,
-        })
     }
 
     /// Whether a server that has been silent answers at once now.
