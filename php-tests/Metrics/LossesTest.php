@@ -83,8 +83,11 @@ final class LossesTest extends MetricsTestCase
     {
         $lock = $this->heldLock('order:1');
         self::assertTrue($lock->forceRelease());
+        self::assertFalse($lock->release());
         unset($lock);
         self::assertSame([], self::counted('losses'));
+        self::assertSame([], self::counted('releases'));
+        self::assertSame(1, Metrics::snapshot()['hold_seconds']['count']);
     }
 
     public function testARequestThatLeavesItsLeasesToTheirTtlStillCountsThoseThatWereOver(): void
@@ -136,6 +139,34 @@ final class LossesTest extends MetricsTestCase
         self::assertFalse($lock->renew());
         self::assertFalse($lock->release());
         self::assertSame([], self::counted('losses'));
+    }
+
+    /** Whoever finds the loss, the work under the lease has ended with the release, or with the handle. */
+    public function testTheReleaseOfALeaseThatWasFoundLostIsCountedOnce(): void
+    {
+        $ends = ['release' => 'for ($i = 0; $i < 3; $i++) { $lock->release(); } unset($lock);', 'drop' => 'unset($lock);'];
+        foreach (['the thread' => 'while ($lock->isHeld());', 'the caller' => '$lock->renew();'] as $finder => $find) {
+            foreach ($ends as $how => $end) {
+                $worker = self::worker(<<<PHP
+                    \$lock = new DistributedLock('order:1', \$args['auto'] ? 0.6 : 30.0, \$args['auto'], \$connection);
+                    \$lock->acquire();
+                    say('held');
+                    hear();
+                    $find
+                    $end
+                    say(RedisLease\Metrics::snapshot());
+                    PHP, ['auto' => $finder === 'the thread']);
+                $worker->hear();
+                self::$server->command('DEL', 'lock:order:1');
+                $worker->say();
+                $snapshot = $worker->hear();
+                self::assertSame(['lost' => 1], self::used($snapshot['releases']), "$finder, $how");
+                self::assertSame(1, $snapshot['hold_seconds']['count'], "$finder, $how");
+                self::assertSame(1, $snapshot['validity_left_ratio']['buckets']['0'], "$finder, $how");
+                self::assertSame(['deleted' => 1], self::used($snapshot['losses']), "$finder, $how");
+                $worker->finish();
+            }
+        }
     }
 
     /** What the thread finds is counted at once, also when the program hangs. */

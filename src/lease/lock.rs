@@ -267,7 +267,10 @@ impl Lock {
             let _ = self.release_within(Budget::until(self.timeouts, by).hurried());
         }
         // That was the last try: the destructors that follow a request's end must not begin again.
-        self.state().end();
+        let mut state = self.state();
+        state.end_lost();
+        state.end();
+        drop(state);
         registry::remove(self);
     }
 

@@ -255,6 +255,7 @@ impl State {
         if self.valid_until.is_some() {
             // By its owner.
             self.is_loss_counted = true;
+            self.observe_hold(self.valid_until.map_or(Duration::ZERO, Moment::remaining));
             self.lost(Some(Loss::Deleted));
         }
     }
@@ -289,16 +290,13 @@ impl State {
         let Some(token) = self.token.clone() else {
             // Its owner sees from the answer that it was lost, and need not be told otherwise.
             self.renewal = None;
+            self.end_lost();
             return None;
         };
-        let now = Moment::now();
         let valid_until = self.not_held();
-        let left = valid_until.map_or(Duration::ZERO, |end| end.since(now));
-        if valid_until.is_some() {
-            let held = self.granted_at.map_or(Duration::ZERO, |granted_at| now.since(granted_at));
-            metrics::observe(Histogram::Hold, held);
-            metrics::observe_share(Histogram::ValidityLeft, left, self.span);
-            self.prefix.spend(PerPrefix::Hold, held);
+        let left = valid_until.map_or(Duration::ZERO, Moment::remaining);
+        if valid_until.is_some() || self.is_lost {
+            self.observe_hold(left);
         }
         self.is_release_owed = true;
         let memory = match left {
@@ -307,6 +305,23 @@ impl State {
             _ => Memory::For(retries),
         };
         Some((token, memory))
+    }
+
+    /// The work under the lease has ended, with this validity left. False: there was none, or that was seen before.
+    fn observe_hold(&mut self, left: Duration) -> bool {
+        let Some(granted_at) = self.granted_at.take() else { return false };
+        let held = Moment::now().since(granted_at);
+        metrics::observe(Histogram::Hold, held);
+        metrics::observe_share(Histogram::ValidityLeft, left, self.span);
+        self.prefix.spend(PerPrefix::Hold, held);
+        true
+    }
+
+    /// The owner lets go of what was found lost before, and nothing is asked.
+    pub fn end_lost(&mut self) {
+        if self.is_lost && self.observe_hold(Duration::ZERO) {
+            metrics::count(Counter::ReleaseLost);
+        }
     }
 
     /// The release of a lease that had been valid until then was answered.
