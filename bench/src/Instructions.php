@@ -29,10 +29,11 @@ final class Instructions
 
             return;
         }
-        $titles = [Contest::RAW, Contest::SLEEPING, Contest::ANEW, Contest::SYMFONY, Contest::LARAVEL, ...Contest::ON_LEASES];
-        if ($this->contest->isQuick) {
-            $titles = [Contest::RAW, Contest::SLEEPING];
-        }
+        $titles = $this->contest->isQuick ? [Contest::RAW, Contest::SLEEPING] : [
+            Contest::RAW, Contest::SLEEPING, Contest::ANEW,
+            Contest::SYMFONY, Contest::SYMFONY_ON_LEASES,
+            Contest::LARAVEL, Contest::LARAVEL_ON_LEASES,
+        ];
         $rows = [['', 'ratio', 'instructions']];
         foreach ($titles as $title) {
             $peer = Contest::PEERS[$title];
