@@ -90,16 +90,33 @@ end_private_redis() {
 # set where Debian's phpenmod switches modules on, for every server API.
 find_install_places() {
     DESTDIR=${DESTDIR:-}
-    extension_dir=$("$php_config" --extension-dir)
+    extension_dir=$("$php" -n -r 'echo PHP_EXTENSION_DIR;')
     installed_so=$extension_dir/redis_lease.so
 
     debian_version=$("$php" -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
     local available=/etc/php/$debian_version/mods-available
-    if [[ -d $available ]] && command -v phpenmod >/dev/null; then
+    # Another PHP of the same version has places of its own.
+    if [[ $extension_dir == /usr/lib/php/* && -d $available ]] && command -v phpenmod >/dev/null; then
         ini_file=$available/redis_lease.ini
         return
     fi
     debian_version=
     ini_file=$("$php" -r 'echo PHP_CONFIG_FILE_SCAN_DIR;')
     ini_file=${ini_file:+${ini_file%%:*}/30-redis_lease.ini}
+}
+
+# What a Debian package has installed is dpkg's to change.
+not_of_a_package() {
+    local owner
+    [[ -z $DESTDIR ]] && owner=$(dpkg-query --search "$installed_so" 2>/dev/null) || return 0
+    die "$installed_so is of the package ${owner%%:*}: 'apt purge ${owner%%:*}' takes it away"
+}
+
+# The files of the repository, each ended by a zero byte: git's, or where there is no git all but what was built.
+repository_files() {
+    if [[ -e .git ]]; then
+        git ls-files -z --cached --others --exclude-standard
+    else
+        find . -path ./target -prune -o -type f -print0
+    fi
 }

@@ -20,6 +20,22 @@ if test "$PHP_REDIS_LEASE" != "no"; then
   fi
   AC_MSG_RESULT([$rust_found])
 
+  dnl bindgen reads PHP's headers with libclang, and says only after a minute that it is not there.
+  AC_MSG_CHECKING([for libclang])
+  libclang_found=$LIBCLANG_PATH
+  for file in /usr/lib/llvm*/lib*/libclang*.so* /usr/lib*/libclang*.so* /usr/lib/*/libclang*.so* /usr/local/lib*/libclang*.so*; do
+    if test -z "$libclang_found" && test -e "$file"; then
+      libclang_found=$file
+    fi
+  done
+  if test -z "$libclang_found"; then
+    libclang_found=`llvm-config --libdir 2>/dev/null`
+  fi
+  if test -z "$libclang_found"; then
+    AC_MSG_ERROR([libclang is needed (Debian: clang and libclang-dev), or LIBCLANG_PATH to say where it is])
+  fi
+  AC_MSG_RESULT([$libclang_found])
+
   dnl cargo's build scripts ask these two which PHP it is for. configure knows php-config by the name it was given.
   REDIS_LEASE_PHP=$PHP_EXECUTABLE
   REDIS_LEASE_PHP_CONFIG=`command -v "$PHP_CONFIG"`
