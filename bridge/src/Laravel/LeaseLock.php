@@ -59,6 +59,12 @@ final class LeaseLock extends Lock
         $this->lease?->detach();
     }
 
+    /** A clone has the owner. The renewal stays with the original. */
+    public function __clone(): void
+    {
+        $this->lease = null;
+    }
+
     /**
      * Takes the lock if it is free. As with Laravel's own, it is not free for its present owner either.
      *

@@ -316,6 +316,20 @@ final class LeaseLockTest extends LaravelTestCase
         self::assertLessThanOrEqual(30_000, self::$server->command('PTTL', 'lock:order:1'));
     }
 
+    public function testACloneEndsNoRenewal(): void
+    {
+        $lock = new LeaseLock(new LeaseFactory($this->connection()), 'order:1', 0, null, 3.0);
+        self::assertTrue($lock->get());
+        $clone = clone $lock;
+        self::assertTrue($clone->isOwnedByCurrentProcess());
+        unset($clone);
+
+        self::$server->command('PEXPIRE', 'lock:order:1', 2_000);
+        eventually(fn () => self::$server->command('PTTL', 'lock:order:1') > 2_000, 'it is renewed');
+        self::assertTrue((clone $lock)->release());
+        self::assertNull(self::stored('order:1'));
+    }
+
     public function testALockWithoutAnEndStaysWhenTheProcessEndsAndGoesWhenItFails(): void
     {
         $ends = ['return;' => true, 'exit;' => true, 'throw new Exception("boom");' => true, 'str_repeat("x", 1 << 30);' => false];
