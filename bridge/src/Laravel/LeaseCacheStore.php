@@ -18,8 +18,14 @@ use Stringable;
  */
 abstract class LeaseCacheStore implements LockProvider, Store
 {
-    final public function __construct(protected readonly Store $values, private readonly LeaseLocks $leases)
+    final public function __construct(protected Store $values, private readonly LeaseLocks $leases)
     {
+    }
+
+    /** What is set in a copy, as Laravel does for sessions, is not set in the store that was given. */
+    public function __clone(): void
+    {
+        $this->values = clone $this->values;
     }
 
     /** The one that can what the store of the values can: Laravel asks for its class, and for tags() by the name. */

@@ -79,6 +79,24 @@ final class StoreOverRedisTest extends LaravelTestCase
         self::assertSame('of the subclass', $seen[1][1]);
     }
 
+    /** Laravel clones a repository for sessions, and then sets another connection or prefix in the copy's store. */
+    public function testWhatIsSetInACopyIsNotSetInTheOriginal(): void
+    {
+        $this->appWithValuesInRedis();
+        foreach ([Cache::store('redis')->getStore(), $this->storeOfAnApplication()] as $values) {
+            $cache = new Repository($this->leaseStore($values));
+            $prefix = $cache->getPrefix();
+            $copy = clone $cache;
+            $copy->getStore()->setPrefix('session');
+
+            self::assertSame([$prefix, $prefix], [$cache->getPrefix(), $values->getPrefix()]);
+            self::assertStringStartsWith('session', $copy->getPrefix());
+            self::assertTrue($copy->lock('order:1', 30)->get());
+            self::assertTrue($cache->lock('order:1')->isLocked(), 'the prefix of locks stays');
+            self::$server->flush();
+        }
+    }
+
     public function testTheRateLimiterCountsWhateverTheClientMakesOfTheValues(): void
     {
         $this->appWithValuesInRedis(['serializer' => Redis::SERIALIZER_PHP]);
