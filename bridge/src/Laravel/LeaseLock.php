@@ -124,9 +124,9 @@ final class LeaseLock extends Lock
      * Gives the lock back, if this owner has it.
      *
      * @return bool true: it was ours. False: it was lost before, or never ours, or this object has released it already.
-     *     Another object with the same owner, in this process or any, is told true again for a minute after the release,
-     *     and after each such answer, also while somebody else has the lock: Redis remembers a release, for who asks again
-     *     because the first answer was lost.
+     *     Another object with the same owner, in this process or any, is told true again for a minute after the
+     *     release, and after each such answer, also while somebody else has the lock: Redis remembers a release, for
+     *     who asks again because the first answer was lost.
      *
      * @throws LeaseException when Redis could not be asked; a further call gives the final answer
      */
@@ -149,8 +149,8 @@ final class LeaseLock extends Lock
     /**
      * Extends the lock, if this owner has it. It never shortens it.
      *
-     * @param int|float|null $seconds at least so many from now; null takes the lock's own, and one without seconds, such as
-     *     restoreLock() gives, is extended to its long TTL of a day
+     * @param int|float|null $seconds at least so many from now; null takes the lock's own, and where it has none, as after
+     *     restoreLock(), its long TTL of a day
      *
      * @return bool true: extended. False: lost, or never ours.
      *

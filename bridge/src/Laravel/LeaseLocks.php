@@ -50,7 +50,7 @@ final class LeaseLocks
     public function restore($name, $owner): LeaseLock
     {
         if ((string) $owner === '') {
-            throw new InvalidArgumentException('A lock has an owner to restore it by once it was acquired, not before.');
+            throw new InvalidArgumentException('A lock has an owner to restore it by once it was acquired.');
         }
 
         return $this->lock($name, 0, $owner);

@@ -37,12 +37,12 @@ final class Leases
         $values = (string) ($config['store'] ?? '');
         if ($values === '') {
             throw new InvalidArgumentException(
-                'A cache store of the driver redis_lease needs the name of another store, for the values: \'store\' => …',
+                'A cache store of the driver redis_lease needs another one for the values, by name: \'store\' => …',
             );
         }
         if ($this->endsInLeases($values)) {
             throw new InvalidArgumentException(
-                "The cache store $values cannot keep the values: its own driver is redis_lease, or that of the store behind it.",
+                "The cache store $values cannot keep the values: it is of the driver redis_lease, or hands on to one that is.",
             );
         }
 
@@ -91,8 +91,8 @@ final class Leases
     }
 
     /**
-     * The configuration of the store of that name, or of the default one if its driver is redis_lease, else of the first
-     * that has it.
+     * The configuration of the store of that name. Without one, of the default store if its driver is redis_lease, else
+     * of the first that has it.
      *
      * @return array<string, mixed>
      */

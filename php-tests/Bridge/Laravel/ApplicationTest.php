@@ -87,14 +87,16 @@ final class ApplicationTest extends LaravelTestCase
                 self::fail('nothing would keep the values');
             } catch (InvalidArgumentException $refusal) {
                 // Of the last one Laravel itself knows that there is no such driver.
-                self::assertStringContainsString($values === 'round and round' ? 'Driver' : 'values', $refusal->getMessage());
+                $word = $values === 'round and round' ? 'Driver' : 'values';
+                self::assertStringContainsString($word, $refusal->getMessage());
             }
         }
     }
 
     public function testSettingsOfTheEnvironmentAreStrings(): void
     {
-        $app = $this->app(['prefix' => 77, 'ttl' => '7', 'long_ttl' => '60', 'connect_timeout' => '', 'command_timeout' => '2']);
+        $strings = ['ttl' => '7', 'long_ttl' => '60', 'connect_timeout' => '', 'command_timeout' => '2'];
+        $app = $this->app($strings + ['prefix' => 77]);
         self::assertTrue(Cache::lock('order:1')->get());
         self::assertLessThanOrEqual(60_000, self::$server->command('PTTL', '77order:1'));
         $lease = $app->make(LeaseFactory::class)->create('order:2');

@@ -16,7 +16,7 @@ use Redis;
 use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Tests\Bridge\Database\Needs;
 
-/** What Laravel does with its own store in Redis, and with no other kind, it does with ours that has its values there. */
+/** What Laravel does with its own store in Redis, and with no other kind, it does with ours over that one. */
 final class StoreOverRedisTest extends LaravelTestCase
 {
     protected function setUp(): void
