@@ -8,6 +8,7 @@ use Illuminate\Cache\ArrayStore;
 use Illuminate\Contracts\Cache\LockProvider;
 use RedisLease\Bench\Address;
 use RedisLease\Bridge\Laravel\LeaseCacheStore;
+use RedisLease\Bridge\Laravel\LeaseLocks;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Connection;
 
@@ -21,6 +22,9 @@ final class LaravelOnLeases extends Laravel
 
     protected function store(Address $address): LockProvider
     {
-        return LeaseCacheStore::over(new ArrayStore(), new LeaseFactory(new Connection($address->dsn())), 86_400.0);
+        return LeaseCacheStore::over(
+            new ArrayStore(),
+            new LeaseLocks(new LeaseFactory(new Connection($address->dsn())), 86_400.0),
+        );
     }
 }

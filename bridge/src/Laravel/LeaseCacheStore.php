@@ -5,11 +5,10 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel;
 
 use BadMethodCallException;
+use Illuminate\Cache\RedisStore;
 use Illuminate\Contracts\Cache\LockProvider;
 use Illuminate\Contracts\Cache\Store;
 use InvalidArgumentException;
-use RedisLease\Bridge\HeldByRequest;
-use RedisLease\Bridge\LeaseFactory;
 use Stringable;
 
 /**
@@ -19,30 +18,24 @@ use Stringable;
  */
 abstract class LeaseCacheStore implements LockProvider, Store
 {
-    /**
-     * @param float $longTtl seconds, for locks that are to have no end
-     * @param Owed $debts keeps what is still to be given back when its lock's object goes
-     */
-    final public function __construct(
-        protected readonly Store $values,
-        private readonly LeaseFactory $leases,
-        private readonly float $longTtl,
-        private readonly ?HeldByRequest $held = null,
-        private readonly Owed $debts = new Owed(),
-    ) {
+    final public function __construct(protected Store $values, private readonly LeaseLocks $leases)
+    {
     }
 
-    /** The one of the two that can what the store of the values can: Laravel asks a store for tags() by its name. */
-    public static function over(
-        Store $values,
-        LeaseFactory $leases,
-        float $longTtl,
-        ?HeldByRequest $held = null,
-        Owed $debts = new Owed(),
-    ): self {
-        $class = method_exists($values, 'tags') ? TaggableStore::class : UntaggedStore::class;
+    /** What is set in a copy, as Laravel does for sessions, is not set in the store that was given. */
+    public function __clone(): void
+    {
+        $this->values = clone $this->values;
+    }
 
-        return new $class($values, $leases, $longTtl, $held, $debts);
+    /** The one that can what the store of the values can: Laravel asks for its class, and for tags() by the name. */
+    public static function over(Store $values, LeaseLocks $leases): LockProvider&Store
+    {
+        return match (true) {
+            $values::class === RedisStore::class => new LeaseRedisStore($values, $leases),
+            method_exists($values, 'tags') => new TaggableStore($values, $leases),
+            default => new UntaggedStore($values, $leases),
+        };
     }
 
     /**
@@ -52,7 +45,7 @@ abstract class LeaseCacheStore implements LockProvider, Store
      */
     public function lock($name, $seconds = 0, $owner = null): LeaseLock
     {
-        return new LeaseLock($this->leases, $name, $seconds, $owner, $this->longTtl, $this->held, $this->debts);
+        return $this->leases->lock($name, $seconds, $owner);
     }
 
     /**
@@ -65,11 +58,7 @@ abstract class LeaseCacheStore implements LockProvider, Store
      */
     public function restoreLock($name, $owner): LeaseLock
     {
-        if ((string) $owner === '') {
-            throw new InvalidArgumentException('A lock has an owner to restore it by once it was acquired, not before.');
-        }
-
-        return $this->lock($name, 0, $owner);
+        return $this->leases->restore($name, $owner);
     }
 
     public function get($key): mixed
@@ -155,14 +144,10 @@ abstract class LeaseCacheStore implements LockProvider, Store
         return $this->values->getPrefix();
     }
 
-    /**
-     * Refused, whatever the store of the values can: its locks are not these.
-     *
-     * @throws BadMethodCallException always
-     */
+    /** @throws BadMethodCallException always: lease:release removes one lock */
     public function flushLocks(): never
     {
-        throw new BadMethodCallException('Leases are not flushed: lease:release removes one lock.');
+        $this->leases->flush();
     }
 
     /**

@@ -13,6 +13,7 @@ use RedisLease\Bridge\Patience;
 use RedisLease\LeaseException;
 use Stringable;
 use Throwable;
+use ValueError;
 
 /**
  * A lock of Laravel's on a lease. As with Laravel's own, it stays when the object goes and when the request ends: for
@@ -49,6 +50,9 @@ final class LeaseLock extends Lock
         private readonly ?HeldByRequest $held = null,
         private readonly Owed $debts = new Owed(),
     ) {
+        if (!is_numeric($seconds ?? 0) || is_nan((float) $seconds)) {
+            throw new ValueError('The seconds of a lock are a number, and no point in time.');
+        }
         parent::__construct((string) $name, $seconds, (string) $owner);
         $this->pid = (int) getmypid();
     }
@@ -57,6 +61,12 @@ final class LeaseLock extends Lock
     public function __destruct()
     {
         $this->lease?->detach();
+    }
+
+    /** A clone has the owner. The renewal stays with the original. */
+    public function __clone(): void
+    {
+        $this->lease = null;
     }
 
     /**
@@ -113,7 +123,10 @@ final class LeaseLock extends Lock
     /**
      * Gives the lock back, if this owner has it.
      *
-     * @return bool true: it was ours. False: it was lost before, or never ours.
+     * @return bool true: it was ours. False: it was lost before, or never ours, or this object has released it already.
+     *     Another object with the same owner, in this process or any, is told true again for a minute after the
+     *     release, and after each such answer, also while somebody else has the lock: Redis remembers a release, for
+     *     who asks again because the first answer was lost.
      *
      * @throws LeaseException when Redis could not be asked; a further call gives the final answer
      */
@@ -136,7 +149,8 @@ final class LeaseLock extends Lock
     /**
      * Extends the lock, if this owner has it. It never shortens it.
      *
-     * @param int|float|null $seconds at least so many from now; null takes the lock's own
+     * @param int|float|null $seconds at least so many from now; null takes the lock's own, and where it has none, as after
+     *     restoreLock(), its long TTL of a day
      *
      * @return bool true: extended. False: lost, or never ours.
      *

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace RedisLease\Bridge\Laravel;
 
+use Illuminate\Contracts\Cache\LockProvider;
+use Illuminate\Contracts\Cache\Store;
 use Illuminate\Contracts\Container\Container;
 use InvalidArgumentException;
 use RedisLease\Bridge\HeldByRequest;
@@ -30,25 +32,41 @@ final class Leases
      *
      * @param array<string, mixed> $config
      */
-    public function store(array $config): LeaseCacheStore
+    public function store(array $config): LockProvider&Store
     {
-        $values = $config['store'] ?? throw new InvalidArgumentException(
-            'A cache store of the driver redis_lease needs the name of another store, for the values: \'store\' => …',
-        );
-        if ($this->config("cache.stores.$values.driver") === 'redis_lease') {
-            throw new InvalidArgumentException("The cache store $values cannot keep the values: its own driver is redis_lease.");
+        $values = (string) ($config['store'] ?? '');
+        if ($values === '') {
+            throw new InvalidArgumentException(
+                'A cache store of the driver redis_lease needs another one for the values, by name: \'store\' => …',
+            );
         }
-        $store = $this->app->make('cache')->store($values)->getStore();
+        if ($this->endsInLeases($values)) {
+            throw new InvalidArgumentException(
+                "The cache store $values cannot keep the values: it is of the driver redis_lease, or hands on to one that is.",
+            );
+        }
 
-        $longTtl = (float) ($config['long_ttl'] ?? self::LONG_TTL);
-
-        return LeaseCacheStore::over(
-            $store,
+        return LeaseCacheStore::over($this->app->make('cache')->store($values)->getStore(), new LeaseLocks(
             $this->factory($config),
-            $longTtl,
+            self::number($config, 'long_ttl') ?? self::LONG_TTL,
             $this->app->make(HeldByRequest::class),
             $this->app->make(Owed::class),
-        );
+        ));
+    }
+
+    /**
+     * The configuration as Laravel's own drivers hand it to the repository: under store, it has the store's own name.
+     *
+     * @param array<string, mixed> $config
+     *
+     * @return array<string, mixed>
+     */
+    public function ofRepository(array $config): array
+    {
+        // Laravel does not tell the name. Where two are configured alike, either is right: their locks are the same.
+        $name = array_search($config, (array) $this->config('cache.stores'), true);
+
+        return ['store' => $name === false ? $config['name'] ?? 'ondemand' : (string) $name] + $config;
     }
 
     /**
@@ -57,7 +75,9 @@ final class Leases
      */
     public function factory(array $config, ?HeldByRequest $held = null): LeaseFactory
     {
-        return new LeaseFactory(self::connection($config, $this->prefix($config)), $config['ttl'] ?? null, $held);
+        $connection = self::connection($config, $this->prefix($config));
+
+        return new LeaseFactory($connection, self::number($config, 'ttl'), $held);
     }
 
     public function inspector(?string $store): Inspector
@@ -71,19 +91,23 @@ final class Leases
     }
 
     /**
-     * The configuration of the store of that name, or of the first whose driver is redis_lease.
+     * The configuration of the store of that name. Without one, of the default store if its driver is redis_lease, else
+     * of the first that has it.
      *
      * @return array<string, mixed>
      */
     public function configuration(?string $store = null): array
     {
-        foreach ((array) $this->config('cache.stores') as $name => $config) {
-            if (($config['driver'] ?? null) === 'redis_lease' && ($store === null || $store === (string) $name)) {
-                return $config;
-            }
+        $ours = array_filter(
+            (array) $this->config('cache.stores'),
+            static fn (mixed $config): bool => ($config['driver'] ?? null) === 'redis_lease',
+        );
+        if ($store === null) {
+            return $ours[(string) $this->config('cache.default')] ?? (reset($ours) ?: []);
         }
 
-        return $store === null ? [] : throw new InvalidArgumentException("The driver of the cache store $store is not redis_lease.");
+        return $ours[$store]
+            ?? throw new InvalidArgumentException("The driver of the cache store $store is not redis_lease.");
     }
 
     /** @param array<string, mixed> $config */
@@ -91,8 +115,8 @@ final class Leases
     {
         return new Connection(
             $config['dsn'] ?? (string) ini_get('redis_lease.dsn'),
-            isset($config['connect_timeout']) ? (float) $config['connect_timeout'] : null,
-            isset($config['command_timeout']) ? (float) $config['command_timeout'] : null,
+            self::number($config, 'connect_timeout'),
+            self::number($config, 'command_timeout'),
             $prefix,
         );
     }
@@ -106,7 +130,48 @@ final class Leases
     {
         $ofCache = (string) $this->config('cache.prefix');
 
-        return $config['prefix'] ?? ($ofCache === '' ? null : ini_get('redis_lease.prefix') . $ofCache . ':');
+        if (isset($config['prefix'])) {
+            return (string) $config['prefix'];
+        }
+
+        return $ofCache === '' ? null : ini_get('redis_lease.prefix') . $ofCache . ':';
+    }
+
+    /**
+     * A setting of seconds: env() has it as a string, an empty one where nothing follows the equals sign.
+     *
+     * @param array<string, mixed> $config
+     */
+    private static function number(array $config, string $setting): ?float
+    {
+        $value = $config[$setting] ?? '';
+        if ($value === '') {
+            return null;
+        }
+
+        return is_numeric($value) ? (float) $value : throw new InvalidArgumentException(
+            "The setting $setting of a cache store of the driver redis_lease is seconds, and no number is given.",
+        );
+    }
+
+    /**
+     * Whether a store is one of ours, or hands on to one, as Laravel's failover does: a value could go round for ever.
+     *
+     * @param list<string> $seen
+     */
+    private function endsInLeases(string $name, array $seen = []): bool
+    {
+        $config = (array) $this->config("cache.stores.$name");
+        if (($config['driver'] ?? null) === 'redis_lease') {
+            return true;
+        }
+        foreach ([...(array) ($config['store'] ?? []), ...(array) ($config['stores'] ?? [])] as $next) {
+            if (is_string($next) && !in_array($next, $seen, true) && $this->endsInLeases($next, [...$seen, $name])) {
+                return true;
+            }
+        }
+
+        return false;
     }
 
     private function config(string $key): mixed

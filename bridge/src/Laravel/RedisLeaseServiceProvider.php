@@ -53,7 +53,9 @@ final class RedisLeaseServiceProvider extends ServiceProvider
         $this->callAfterResolving('cache', static function (CacheManager $cache): void {
             // Not static: the manager binds it to itself.
             $cache->extend('redis_lease', function ($app, array $config) use ($cache) {
-                return $cache->repository($app->make(Leases::class)->store($config));
+                $leases = $app->make(Leases::class);
+
+                return $cache->repository($leases->store($config), $leases->ofRepository($config));
             });
         });
     }

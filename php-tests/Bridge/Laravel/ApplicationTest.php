@@ -74,15 +74,65 @@ final class ApplicationTest extends LaravelTestCase
 
     public function testAStoreWithoutAnotherForItsValuesIsRefused(): void
     {
-        $this->app();
-        foreach ([null, 'leases'] as $values) {
-            config(['cache.stores.wrong' => ['driver' => 'redis_lease', 'store' => $values]]);
+        $this->app(stores: [
+            'wrong' => ['driver' => 'redis_lease'],
+            'handed on' => ['driver' => 'of another package', 'store' => 'wrong'],
+            'round and round' => ['driver' => 'of another package', 'store' => 'round and round'],
+            'failover' => ['driver' => 'failover', 'stores' => ['memory', 'wrong']],
+        ]);
+        foreach ([null, '', 'wrong', 'leases', 'handed on', 'failover', 'round and round'] as $values) {
+            config(['cache.stores.wrong.store' => $values]);
             try {
                 Cache::store('wrong');
                 self::fail('nothing would keep the values');
             } catch (InvalidArgumentException $refusal) {
-                self::assertStringContainsString('values', $refusal->getMessage());
+                // Of the last one Laravel itself knows that there is no such driver.
+                $word = $values === 'round and round' ? 'Driver' : 'values';
+                self::assertStringContainsString($word, $refusal->getMessage());
             }
+        }
+    }
+
+    public function testSettingsOfTheEnvironmentAreStrings(): void
+    {
+        $strings = ['ttl' => '7', 'long_ttl' => '60', 'connect_timeout' => '', 'command_timeout' => '2'];
+        $app = $this->app($strings + ['prefix' => 77]);
+        self::assertTrue(Cache::lock('order:1')->get());
+        self::assertLessThanOrEqual(60_000, self::$server->command('PTTL', '77order:1'));
+        $lease = $app->make(LeaseFactory::class)->create('order:2');
+        self::assertTrue($lease->acquire());
+        self::assertLessThanOrEqual(7_000, self::$server->command('PTTL', '77order:2'));
+
+        config(['cache.stores.other' => ['long_ttl' => 'a day'] + config('cache.stores.leases')]);
+        $this->expectException(InvalidArgumentException::class);
+        $this->expectExceptionMessage('long_ttl');
+        Cache::store('other');
+    }
+
+    public function testTheRepositoryHasItsNameAndItsConfiguration(): void
+    {
+        $this->app(stores: ['quiet' => ['events' => false] + self::stores()['leases']]);
+        if (!method_exists(Cache::store('memory'), 'getName')) {
+            self::markTestSkipped('A repository has a configuration from Laravel 11 on.');
+        }
+        self::assertSame(['memory', 'leases', 'quiet'], array_map(
+            static fn (string $name): ?string => Cache::store($name)->getName(),
+            ['memory', 'leases', 'quiet'],
+        ));
+        self::assertNotNull(Cache::store('leases')->getEventDispatcher());
+        self::assertNull(Cache::store('quiet')->getEventDispatcher());
+        self::assertSame('leases', Cache::store('leases')->tags('t')->getName());
+        self::assertSame('ondemand', Cache::build(['long_ttl' => 5] + self::stores()['leases'])->getName());
+    }
+
+    public function testLeasesOfTheFactoryAreThoseOfTheDefaultStore(): void
+    {
+        $app = $this->app(stores: ['second' => ['prefix' => 'second:'] + self::stores()['leases']]);
+        foreach (['second' => 'second:', 'leases' => 'lock:', 'memory' => 'second:'] as $default => $prefix) {
+            config(['cache.default' => $default]);
+            $lease = $app->make(LeaseFactory::class)->create("of $default");
+            self::assertTrue($lease->acquire());
+            self::assertNotNull(self::$server->command('GET', "{$prefix}of $default"), $default);
         }
     }
 

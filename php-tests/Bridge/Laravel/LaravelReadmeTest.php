@@ -6,6 +6,7 @@ namespace RedisLease\Tests\Bridge\Laravel;
 
 use App\ProcessPodcast;
 use App\Reports;
+use Illuminate\Queue\Jobs\SyncJob;
 use Illuminate\Support\Facades\Cache;
 use Illuminate\Support\Facades\DB;
 use RedisLease\Bridge\Laravel\LeaseLock;
@@ -89,12 +90,30 @@ final class LaravelReadmeTest extends LaravelTestCase
         self::assertSame('done', DB::table('podcasts')->value('status'));
         self::assertFalse(Cache::lock('podcast:7')->isLocked());
 
-        DB::table('podcasts')->update(['status' => 'new']);
-        $job->handle();
-        self::assertSame('new', DB::table('podcasts')->value('status'), 'it came too late');
-
         DB::table('podcasts')->update(['fence' => 9_000_000_000_000_000]);
         $this->expectException(StaleFenceException::class);
         ProcessPodcast::request(7)->handle();
+    }
+
+    public function testALateJobIsDoneIfTheLockIsFreeAndGoesBackToTheQueueIfNot(): void
+    {
+        DB::statement('CREATE TABLE podcasts (id INTEGER PRIMARY KEY, status TEXT, fence BIGINT)');
+        DB::table('podcasts')->insert(['id' => 7, 'status' => 'new']);
+        $late = ProcessPodcast::request(7);
+        $late->setJob($queued = new SyncJob(app(), '{}', 'sync', 'default'));
+        self::$server->command('DEL', 'lock:shop_cache:podcast:7');
+        $other = Cache::lock('podcast:7', 60);
+        self::assertTrue($other->get());
+
+        $late->handle();
+        self::assertTrue($queued->isReleased());
+        self::assertSame('new', DB::table('podcasts')->value('status'));
+        self::assertTrue($other->isOwnedByCurrentProcess());
+
+        $other->release();
+        $late->handle();
+        self::assertSame('done', DB::table('podcasts')->value('status'));
+        self::assertGreaterThan($other->fence(), DB::table('podcasts')->value('fence'), 'it is a grant of its own');
+        self::assertFalse(Cache::lock('podcast:7')->isLocked());
     }
 }

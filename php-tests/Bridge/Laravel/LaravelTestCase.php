@@ -5,10 +5,13 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Laravel;
 
 use Illuminate\Container\Container;
+use Illuminate\Contracts\Cache\LockProvider;
+use Illuminate\Contracts\Cache\Store;
 use Illuminate\Foundation\Application;
 use Illuminate\Support\Facades\Facade;
 use RedisLease\Bridge\Laravel\LeaseCacheStore;
 use RedisLease\Bridge\Laravel\LeaseLock;
+use RedisLease\Bridge\Laravel\LeaseLocks;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
@@ -71,9 +74,9 @@ abstract class LaravelTestCase extends ServerTestCase
         return new LeaseLock(new LeaseFactory($this->connection()), $name, $seconds, $owner, 86_400.0);
     }
 
-    protected function leaseStore(object $values): LeaseCacheStore
+    protected function leaseStore(object $values): LockProvider&Store
     {
-        return LeaseCacheStore::over($values, new LeaseFactory($this->connection()), 86_400.0);
+        return LeaseCacheStore::over($values, new LeaseLocks(new LeaseFactory($this->connection()), 86_400.0));
     }
 
     /** A process of an application of its own; its snippet finds $app and $args. */

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Bridge\Laravel;
 
+use DateTimeImmutable;
 use Illuminate\Contracts\Cache\Lock;
 use Illuminate\Contracts\Cache\LockTimeoutException;
 use RedisLease\Bridge\LeaseFactory;
@@ -314,6 +315,66 @@ final class LeaseLockTest extends LaravelTestCase
         unset($lock);
         self::assertNotNull(self::stored('order:1'), 'it stays, for its TTL');
         self::assertLessThanOrEqual(30_000, self::$server->command('PTTL', 'lock:order:1'));
+    }
+
+    /** The README says for how long, and that no other owner changes it. */
+    public function testAReleaseIsRememberedForAMinuteForOtherObjectsOfItsOwner(): void
+    {
+        $lock = $this->lease('order:1', 5);
+        self::assertTrue($lock->get());
+        self::assertTrue($lock->release());
+        self::assertFalse($lock->release());
+        $mark = 'lock~{lock:order:1}:mark:' . $lock->owner();
+        $other = $this->lease('order:1');
+        self::assertTrue($other->get());
+        foreach (['by the release', 'anew by the next'] as $how) {
+            self::assertGreaterThan(55_000, self::$server->command('PTTL', $mark), $how);
+            self::assertLessThanOrEqual(60_000, self::$server->command('PTTL', $mark), $how);
+            self::$server->command('PEXPIRE', $mark, 10_000);
+            self::assertTrue($this->lease('order:1', 0, $lock->owner())->release(), $how);
+        }
+        self::assertTrue($other->isOwnedByCurrentProcess());
+
+        self::$server->command('DEL', $mark);
+        self::assertFalse($this->lease('order:1', 0, $lock->owner())->release());
+    }
+
+    public function testARefreshOfARestoredLockTakesTheLongTtlUnlessItIsGivenSeconds(): void
+    {
+        $lock = $this->lease('order:1', 20);
+        self::assertTrue($lock->get());
+        $restored = $this->lease('order:1', 0, $lock->owner());
+        self::assertTrue($restored->refresh(100));
+        self::assertLessThanOrEqual(100_000, self::$server->command('PTTL', 'lock:order:1'));
+        self::assertTrue($restored->refresh());
+        self::assertGreaterThan(86_000_000, self::$server->command('PTTL', 'lock:order:1'));
+    }
+
+    public function testTheSecondsOfALockAreANumber(): void
+    {
+        foreach ([new DateTimeImmutable('+5 seconds'), NAN, 'soon', 0.005] as $seconds) {
+            try {
+                (new LeaseLock(new LeaseFactory($this->connection()), 'order:1', $seconds, null, 60.0))->get();
+                self::fail('no lock lasts so long');
+            } catch (ValueError) {
+                self::assertNull(self::stored('order:1'));
+            }
+        }
+        self::assertTrue((new LeaseLock(new LeaseFactory($this->connection()), 'order:1', '5', null, 60.0))->get());
+    }
+
+    public function testACloneEndsNoRenewal(): void
+    {
+        $lock = new LeaseLock(new LeaseFactory($this->connection()), 'order:1', 0, null, 3.0);
+        self::assertTrue($lock->get());
+        $clone = clone $lock;
+        self::assertTrue($clone->isOwnedByCurrentProcess());
+        unset($clone);
+
+        self::$server->command('PEXPIRE', 'lock:order:1', 2_000);
+        eventually(fn () => self::$server->command('PTTL', 'lock:order:1') > 2_000, 'it is renewed');
+        self::assertTrue((clone $lock)->release());
+        self::assertNull(self::stored('order:1'));
     }
 
     public function testALockWithoutAnEndStaysWhenTheProcessEndsAndGoesWhenItFails(): void
