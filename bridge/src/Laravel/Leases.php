@@ -57,7 +57,11 @@ final class Leases
      */
     public function factory(array $config, ?HeldByRequest $held = null): LeaseFactory
     {
-        return new LeaseFactory(self::connection($config, $this->prefix($config)), $config['ttl'] ?? null, $held);
+        $prefix = $this->prefix($config);
+        // A closure: Laravel makes the cache for commands like list, which a wrong DSN must not stop.
+        $connection = static fn (): Connection => self::connection($config, $prefix);
+
+        return new LeaseFactory($connection, $config['ttl'] ?? null, $held);
     }
 
     public function inspector(?string $store): Inspector
