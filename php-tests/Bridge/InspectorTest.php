@@ -104,7 +104,8 @@ final class InspectorTest extends ServerTestCase
         $leases = new LeaseFactory(new Connection(self::$server->dsn(), 5.0, 5.0, ''), 30.0);
         $lock = $leases->create('order:1');
         self::assertTrue($lock->acquire());
-        foreach (['session' => 'secret', 'hash' => md5('secret'), 'half' => 'reserved:', 'passing' => 'reserved:x'] as $key => $value) {
+        $foreign = ['session' => 'secret', 'hash' => md5('secret'), 'half' => 'reserved:', 'passing' => 'reserved:x'];
+        foreach ($foreign as $key => $value) {
             self::$server->command('SET', $key, $value, 'PX', 60_000);
         }
         // A fence of an earlier lease, whose name another program has now.
@@ -113,8 +114,10 @@ final class InspectorTest extends ServerTestCase
         self::$server->command('SET', 'order:2', 'reserved:' . md5('token'), 'PX', 60_000);
         self::$server->command('SET', '~{order:2}:fence', '1800000000000000:' . md5('token'));
         foreach ($this->clients() as $which => $client) {
-            $rows = array_map(static fn (Lease $lease): array => array_slice($lease->row(), 0, 2), [...(new Inspector($leases, $client, ''))->list()]);
-            self::assertEqualsCanonicalizing([['order:1', $lock->token()], ['order:2', '(handed over)']], $rows, $which);
+            $listed = [...(new Inspector($leases, $client, ''))->list()];
+            $rows = array_map(static fn (Lease $lease): array => array_slice($lease->row(), 0, 2), $listed);
+            $expected = [['order:1', $lock->token()], ['order:2', '(handed over)']];
+            self::assertEqualsCanonicalizing($expected, $rows, $which);
         }
     }
 

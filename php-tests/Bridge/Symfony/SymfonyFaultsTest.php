@@ -86,7 +86,8 @@ final class SymfonyFaultsTest extends SymfonyTestCase
     /** symfony#40325, for what is made of a key in the child: a clone is not handed over, a serialized key is. */
     public function testAClonedKeyInAForkedChildOwnsNothingAndAnUnserializedOneDoes(): void
     {
-        foreach (['clone $key' => false, 'clone $clone' => false, 'unserialize(serialize($key))' => true] as $copy => $owns) {
+        $copies = ['clone $key' => false, 'clone $clone' => false, 'unserialize(serialize($key))' => true];
+        foreach ($copies as $copy => $owns) {
             foreach (['$key = new Key("order:1");', '$key = unserialize($args["key"]);'] as $number => $origin) {
                 self::$server->flush();
                 $key = new Key('order:1');

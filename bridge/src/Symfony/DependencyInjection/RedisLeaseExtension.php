@@ -46,8 +46,8 @@ final class RedisLeaseExtension extends Extension
         self::check($config, $container);
 
         $settings = [$config['dsn'], $config['connect_timeout'], $config['command_timeout'], $config['prefix']];
-        $connection = new Definition(Connection::class, $settings);
-        $container->setDefinition('redis_lease.connection', $connection->setFactory([ConnectionFactory::class, 'create']));
+        $connection = (new Definition(Connection::class, $settings))->setFactory([ConnectionFactory::class, 'create']);
+        $container->setDefinition('redis_lease.connection', $connection);
         $container->setAlias(Connection::class, 'redis_lease.connection');
 
         $this->addHeld($container);
