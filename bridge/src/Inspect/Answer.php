@@ -32,6 +32,6 @@ final class Answer
         }
         $what = $found[1] === 'token' ? 'The option --owner ' : 'The name of the lock ';
 
-        return new InvalidArgumentException($what . substr($trouble->getMessage(), strlen($found[0])), 0, $trouble);
+        return new InvalidArgumentException($what . substr($trouble->getMessage(), strlen($found[0])));
     }
 }

@@ -6,6 +6,7 @@ namespace RedisLease\Tests\Bridge\Symfony;
 
 use RedisLease\Bridge\Symfony\LeaseStore;
 use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Bridge\Symfony\Origin;
 use RedisLease\Connection;
 use RedisLease\ConnectionException;
 use RedisLease\LeaseLostException;
@@ -125,6 +126,23 @@ final class LeaseStoreTest extends SymfonyTestCase
         self::assertTrue($elsewhere->exists($passedOn));
         $elsewhere->delete($passedOn);
         self::assertNull(self::stored('order:1'));
+    }
+
+    /** As Symfony's normalizer for messages has it, which other encoders than PHP's own follow. */
+    public function testAKeyIsHandedOverAsJsonToo(): void
+    {
+        $key = new Key('order:1');
+        $this->store()->save($key);
+        $state = [LeaseStore::class => $key->getState(LeaseStore::class), Origin::class => $key->getState(Origin::class)];
+        $passedOn = new Key('order:1');
+        foreach (json_decode(json_encode($state, JSON_THROW_ON_ERROR), true) as $name => $value) {
+            $passedOn->setState($name, $value);
+        }
+
+        self::assertTrue($this->store()->exists($passedOn));
+        $this->store()->delete($passedOn);
+        self::assertNull(self::stored('order:1'));
+        self::assertFalse($passedOn->hasState(Origin::class));
     }
 
     public function testAnExpiredLockIsAnybodysAndCannotBePutOff(): void
