@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Bridge;
 
+use Closure;
 use DistributedLock;
 use RedisLease\Connection;
 use ValueError;
@@ -17,13 +18,14 @@ use ValueError;
 final class LeaseFactory
 {
     /**
-     * @param Connection|null $connection null takes the one that the ini setting redis_lease.dsn names
+     * @param Connection|(Closure(): Connection)|null $connection null takes the one that the ini setting
+     *     redis_lease.dsn names. A closure is called for the first lease: until then a wrong DSN disturbs nobody.
      * @param float|null $ttl seconds for leases that name none, 0.01 to 31536000 (one year).
      *     Null takes the ini setting redis_lease.ttl.
      * @param HeldByRequest|null $held told of every lease, to give it back at the end of a request where PHP ends none
      */
     public function __construct(
-        private readonly ?Connection $connection = null,
+        private Connection|Closure|null $connection = null,
         private readonly ?float $ttl = null,
         private readonly ?HeldByRequest $held = null,
     ) {
@@ -41,7 +43,7 @@ final class LeaseFactory
         bool $abortOnLoss = false,
     ): DistributedLock {
         return $this->watched(
-            new DistributedLock($resource, $ttl ?? $this->ttl, $autoRenew, $this->connection, $abortOnLoss),
+            new DistributedLock($resource, $ttl ?? $this->ttl, $autoRenew, $this->connection(), $abortOnLoss),
         );
     }
 
@@ -52,7 +54,16 @@ final class LeaseFactory
      */
     public function restore(string $resource, string $token, ?float $ttl = null): DistributedLock
     {
-        return $this->watched(DistributedLock::restore($resource, $token, $ttl ?? $this->ttl, $this->connection));
+        return $this->watched(DistributedLock::restore($resource, $token, $ttl ?? $this->ttl, $this->connection()));
+    }
+
+    private function connection(): ?Connection
+    {
+        if ($this->connection instanceof Closure) {
+            $this->connection = ($this->connection)();
+        }
+
+        return $this->connection;
     }
 
     private function watched(DistributedLock $lease): DistributedLock

@@ -98,6 +98,59 @@ final class InspectorTest extends ServerTestCase
         }
     }
 
+    /** With an empty prefix every string would do: a session, a password, a hash in a cache. */
+    public function testWithoutAPrefixOnlyWhatIsSurelyALeaseIsListed(): void
+    {
+        $leases = new LeaseFactory(new Connection(self::$server->dsn(), 5.0, 5.0, ''), 30.0);
+        $lock = $leases->create('order:1');
+        self::assertTrue($lock->acquire());
+        $foreign = ['session' => 'secret', 'hash' => md5('secret'), 'half' => 'reserved:', 'passing' => 'reserved:x'];
+        foreach ($foreign as $key => $value) {
+            self::$server->command('SET', $key, $value, 'PX', 60_000);
+        }
+        // A fence of an earlier lease, whose name another program has now.
+        self::$server->command('SET', 'page', md5('page'), 'PX', 60_000);
+        self::$server->command('SET', '~{page}:fence', '1800000000000000:' . $lock->token());
+        self::$server->command('SET', 'order:2', 'reserved:' . md5('token'), 'PX', 60_000);
+        self::$server->command('SET', '~{order:2}:fence', '1800000000000000:' . md5('token'));
+        foreach ($this->clients() as $which => $client) {
+            $listed = [...(new Inspector($leases, $client, ''))->list()];
+            $rows = array_map(static fn (Lease $lease): array => array_slice($lease->row(), 0, 2), $listed);
+            $expected = [['order:1', $lock->token()], ['order:2', '(handed over)']];
+            self::assertEqualsCanonicalizing($expected, $rows, $which);
+        }
+    }
+
+    /** Names whose braces decide where the fence lies: the extension names it, and the list finds it. */
+    public function testTheFenceIsFoundWhateverTheBraces(): void
+    {
+        $names = ['n', '{t}n', 'a{b', 'a}b', '}{', '{}', '{}n', 'a{}b{c}', '{a}{b}', '{{a}}', '{t', 't}'];
+        foreach (['', 'lock:', 'app{', '{app}', '{app}:', 'app}', 'a{p}p:', '{}', 'a{}b', 'x{y', '}', '{'] as $prefix) {
+            self::$server->flush();
+            $leases = new LeaseFactory(new Connection(self::$server->dsn(), 5.0, 5.0, $prefix), 30.0);
+            $expected = [];
+            foreach ($names as $name) {
+                $lock = $leases->create($name);
+                self::assertTrue($lock->acquire());
+                $expected[$name] = $lock->fence();
+                $lock->detach();
+            }
+            $inspector = new Inspector($leases, $this->clients()['phpredis'], $prefix);
+            $fences = array_column([...$inspector->list()], 'fence', 'resource');
+            ksort($expected);
+            ksort($fences);
+            self::assertSame($expected, $fences, "prefix $prefix");
+        }
+    }
+
+    public function testAVeryLongNameIsShownByItsBeginning(): void
+    {
+        $this->heldLock($name = str_repeat('long', 15_000))->detach();
+        [$lease] = [...$this->inspector($this->clients()['phpredis'])->list()];
+        self::assertSame($name, $lease->resource);
+        self::assertSame(str_repeat('long', 50) . '... (60000 bytes)', $lease->row()[0]);
+    }
+
     public function testThousandsAreListedOnceEach(): void
     {
         for ($number = 0; $number < 3_000; $number++) {
@@ -135,6 +188,8 @@ final class InspectorTest extends ServerTestCase
             $free = $inspector->look('of another database');
             self::assertNull($free->lease, $which);
             self::assertStringContainsString('sees it with the owner ' . self::stored('of another database'), $free->doubt);
+            self::$server->command('SET', 'lock:foreign', 'secret');
+            self::assertStringContainsString('sees it with the owner (not a token)', $inspector->look('foreign')->doubt);
             self::assertNull($inspector->look('order:2')->doubt);
         }
     }
@@ -165,7 +220,8 @@ final class InspectorTest extends ServerTestCase
         self::$server->command('SET', 'lock:order:2', 'reserved:0123', 'PX', 60_000);
         foreach ($this->clients() as $client) {
             $inspector = $this->inspector($client);
-            self::assertSame(['order:1', 'of another program', '-', 'never ends'], $inspector->show('order:1')->row());
+            self::assertSame(['order:1', '(not a token)', '-', 'never ends'], $inspector->show('order:1')->row());
+            self::assertSame('of another program', $inspector->show('order:1')->owner);
             self::assertSame('(handed over)', $inspector->show('order:2')->row()[1]);
         }
         self::assertSame('a\x1b[2J\xff', (new Lease("a\e[2J\xff", 'x', null, null))->row()[0]);
@@ -188,7 +244,7 @@ final class InspectorTest extends ServerTestCase
     public function testWithoutAClientItSaysWhyItCannotList(): void
     {
         $this->expectException(LogicException::class);
-        $this->expectExceptionMessage('client');
+        $this->expectExceptionMessage('the setting "client" names one');
         [...$this->inspector()->list()];
     }
 

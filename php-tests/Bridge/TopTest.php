@@ -4,16 +4,21 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Bridge;
 
+use DistributedLock;
 use InvalidArgumentException;
 use OverflowException;
 use Predis\Client;
+use Predis\PredisException;
 use Redis;
+use RedisException;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\Inspect\Top;
 use RedisLease\Bridge\LeaseFactory;
+use RedisLease\Connection;
 use RedisLease\Metrics;
 use RedisLease\Tests\Bridge\Database\Needs;
 use RedisLease\Tests\Support\Janitor;
+use RedisLease\Tests\Support\RedisServer;
 use RedisLease\Tests\Support\ServerTestCase;
 use RedisLease\Tests\Support\Waiter;
 use RedisLease\Tests\Support\WebServer;
@@ -207,6 +212,88 @@ final class TopTest extends ServerTestCase
             $shown = [$text];
         }, '2', '20', true, true);
         self::assertStringStartsNotWith("\e", $shown[0]);
+    }
+
+    public function testAServerThatRestartsIsShownAsAwayAndItGoesOn(): void
+    {
+        foreach (['phpredis', 'Predis'] as $which) {
+            $server = RedisServer::start();
+            $client = new Client(['scheme' => 'unix', 'path' => $server->socket(), 'database' => 1]);
+            if ($which === 'phpredis') {
+                $client = new Redis();
+                $client->connect($server->socket());
+                $client->select(1);
+            }
+            $connection = new Connection($server->dsn() . '?db=1', 5.0, 5.0);
+            $hold = static function (string $name) use ($connection): void {
+                $lock = new DistributedLock($name, 30.0, connection: $connection);
+                self::assertTrue($lock->acquire());
+                $lock->detach();
+            };
+            $hold('before');
+            $top = new Top(new Inspector(new LeaseFactory($connection), $client));
+            $away = 0;
+            $write = static function (string $text) use ($server, $hold, &$away): void {
+                if (str_contains($text, 'before') && $away === 0) {
+                    $server->kill();
+                } elseif (str_contains($text, 'Redis does not answer: ')) {
+                    self::assertSame(1, substr_count($text, "\n"));
+                    if (++$away === 2) {
+                        $server->restart(false);
+                        $hold('after');
+                    }
+                } elseif (str_contains($text, 'after')) {
+                    throw new OverflowException('stopped');
+                }
+                $away < 100 || self::fail('it does not come back');
+            };
+            try {
+                $top->show($write, '0.1', '20', false, false);
+            } catch (OverflowException) {
+                self::assertGreaterThanOrEqual(2, $away, $which);
+            }
+            $server->stop();
+            // What is wrong from the beginning is a mistake.
+            try {
+                $top->show(static fn () => self::fail('nothing is seen'), '0.1', '20', false, false);
+                self::fail($which);
+            } catch (RedisException | PredisException) {
+            }
+        }
+    }
+
+    public function testItFitsIntoATerminal(): void
+    {
+        for ($number = 1; $number <= 30; $number++) {
+            $this->heldLock("order:$number:" . str_repeat('long', 1_000))->detach();
+        }
+        $this->heldLock('order:31')->detach();
+        $shown = null;
+        $write = static function (string $text) use (&$shown): void {
+            $shown = $text;
+            throw new OverflowException('stopped');
+        };
+        foreach ([[80, 24], [40, 6], [200, 40], [10, 1]] as [$columns, $rows]) {
+            putenv("COLUMNS=$columns");
+            putenv("LINES=$rows");
+            try {
+                $this->top()->show($write, '2', '20', false, true);
+            } catch (OverflowException) {
+            } finally {
+                putenv('COLUMNS');
+                putenv('LINES');
+            }
+            $lines = explode("\n", substr($shown, strlen("\e[H\e[J")));
+            self::assertSame('', array_pop($lines));
+            self::assertLessThanOrEqual($columns, max(array_map(mb_strwidth(...), $lines)), $shown);
+            self::assertLessThan(max($rows, 6), count($lines), $shown);
+            if ($columns >= 80) {
+                self::assertMatchesRegularExpression('/^RESOURCE .* CHANGES$/m', $shown);
+                $row = '/^order:\d+:long.*… +[0-9a-f]{8}.* \d{16} +\d\d\.\d s +- +0$/m';
+                self::assertMatchesRegularExpression($row, $shown);
+            }
+        }
+        self::assertStringContainsString(' ' . self::stored('order:31') . ' ', $this->top('order:31')->look(20, 100));
     }
 
     public function testOptionsOutOfRangeAreRefused(): void

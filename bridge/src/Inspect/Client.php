@@ -23,6 +23,9 @@ interface Client
     /** Milliseconds; -1: it never ends, -2: it is gone. */
     public function pttl(string $key): int;
 
+    /** Anew, where a client would not do so by itself after it has lost its connection. */
+    public function reconnect(): void;
+
     /** How many of the extension's connections are blocked in a wait; null where this client may not ask. */
     public function waiting(): ?int;
 }

@@ -25,6 +25,8 @@ final class Inspector
 {
     /** A lock that changes hands at each of so many looks is shown as the extension saw it last. */
     private const LOOKS = 10;
+    /** So begins the value of a lock that is handed to a waiter. */
+    private const HANDED_OVER = 'reserved:';
 
     private ?Client $made = null;
 
@@ -43,7 +45,8 @@ final class Inspector
 
     /**
      * The leases whose resource begins so. SCAN does not stop the server; a lease that comes or goes meanwhile may be
-     * in the list or not.
+     * in the list or not. With an empty prefix all strings of the database would do: then only those whose value is the
+     * token that stands with their fence are listed.
      *
      * @param bool $withWaiters whether to ask of each if somebody waits for it, which is one more round trip
      *
@@ -54,14 +57,16 @@ final class Inspector
      */
     public function list(string $beginning = '', bool $withWaiters = false): iterable
     {
-        $client = $this->client() ?? throw new LogicException('Leases can be listed only with a Redis client.');
+        $client = $this->client() ?? throw new LogicException(
+            'Leases can be listed only with a Redis client: the setting "client" names one.',
+        );
         $prefix = $this->prefix();
         $seen = [];
         foreach ($client->scan(addcslashes($prefix . $beginning, '\\*?[]') . '*') as $key) {
             // SCAN may give a key twice.
             $resource = substr((string) $key, strlen($prefix));
-            $isNone = isset($seen[$key]) || $resource === '' || self::isBeside($prefix, (string) $key);
-            $lease = $isNone ? null : $this->read($client, $resource, $withWaiters);
+            $isNone = isset($seen[$key]) || $resource === '' || Keys::isBeside($prefix, (string) $key);
+            $lease = $isNone ? null : $this->read($client, $resource, $withWaiters, $prefix === '');
             $seen[$key] = true;
             if ($lease !== null) {
                 yield $lease;
@@ -118,6 +123,12 @@ final class Inspector
         return $this->client()?->waiting();
     }
 
+    /** After a failure: some clients do not come back by themselves. */
+    public function reconnect(): void
+    {
+        $this->made?->reconnect();
+    }
+
     /**
      * Removes a lock. Its owner is not asked, and may be at work.
      *
@@ -153,26 +164,38 @@ final class Inspector
         };
     }
 
-    private function read(Client $client, string $resource, bool $withWaiters = false): ?Lease
-    {
+    /** @param bool $onlySure whether what may be another program's key is null */
+    private function read(
+        Client $client,
+        string $resource,
+        bool $withWaiters = false,
+        bool $onlySure = false,
+    ): ?Lease {
         $key = $this->prefix() . $resource;
         [$value, $ttl] = [$client->get($key), $client->pttl($key)];
-        if ($value === null || $ttl === -2) {
+        if ($value === null || $ttl === -2 || ($onlySure && !Lease::isToken(self::token($value)))) {
             return null;
         }
-        $isHandedOver = str_starts_with($value, 'reserved:');
-        $fenceKey = self::beside($this->prefix(), $resource, 'fence');
         // The fence stands with the token it was minted for: another one's is not shown.
-        $fence = $fenceKey === null || $isHandedOver ? null : explode(':', (string) $client->get($fenceKey), 2);
-        $waiterKey = $withWaiters ? self::beside($this->prefix(), $resource, 'waiter') : null;
+        $fence = explode(':', (string) $client->get(Keys::beside($this->prefix(), $resource, 'fence')), 2);
+        if ($onlySure && ($fence[1] ?? null) !== self::token($value)) {
+            return null;
+        }
+        $waiterKey = $withWaiters ? Keys::beside($this->prefix(), $resource, 'waiter') : null;
 
         return new Lease(
             $resource,
-            $isHandedOver ? null : $value,
+            str_starts_with($value, self::HANDED_OVER) ? null : $value,
             ($fence[1] ?? null) === $value ? (int) $fence[0] : null,
             $ttl < 0 ? INF : $ttl / 1000,
             $waiterKey === null ? null : $client->get($waiterKey) !== null,
         );
+    }
+
+    /** The token in a lock's value, whether it is held or handed over. */
+    private static function token(string $value): string
+    {
+        return str_starts_with($value, self::HANDED_OVER) ? substr($value, strlen(self::HANDED_OVER)) : $value;
     }
 
     private static function doubt(?Lease $seen): string
@@ -180,40 +203,10 @@ final class Inspector
         $what = match (true) {
             $seen === null => 'sees no such lock',
             $seen->owner === null => 'sees it handed over',
-            default => 'sees it with the owner ' . Lease::printable($seen->owner),
+            default => 'sees it with the owner ' . $seen->row()[1],
         };
 
         return "The Redis client $what: it may speak to another node, or to another server or database.";
-    }
-
-    /**
-     * A key beside the lock's, as the extension names it; null for the rare names whose braces it has to answer with a
-     * number.
-     */
-    private static function beside(string $prefix, string $resource, string $what): ?string
-    {
-        if (strpbrk($prefix, '{}') !== false) {
-            return null;
-        }
-        $start = substr($prefix, 0, -1) . '~';
-        if (strpbrk($resource, '{}') === false) {
-            return $start . '{' . $prefix . $resource . "}:$what";
-        }
-
-        return preg_match('/^[^{]*\{[^}]+\}/', $resource) === 1 ? "$start$resource/$what" : null;
-    }
-
-    /**
-     * Whether the key stands beside a lock's: with most prefixes such keys do not begin with it. A lock that is named
-     * like one is left out too.
-     */
-    private static function isBeside(string $prefix, string $key): bool
-    {
-        $start = (preg_match('/[{}]$/D', $prefix) === 1 ? $prefix : substr($prefix, 0, -1)) . '~';
-
-        return str_starts_with($start, $prefix)
-            && str_starts_with($key, $start)
-            && preg_match('~[{}].*(?:\}:|/|\|)(?:fence|waiter|mark:.*)$~sD', $key) === 1;
     }
 
     private function prefix(): string

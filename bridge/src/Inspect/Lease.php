@@ -7,6 +7,9 @@ namespace RedisLease\Bridge\Inspect;
 /** A lock as it stands in Redis, at the moment in which it was looked at. */
 final class Lease
 {
+    /** Bytes of a name that are shown. */
+    private const LONGEST = 200;
+
     /**
      * @param string|null $owner the token; null while the lock is handed to a waiter
      * @param int|null $fence null where it is not known
@@ -23,16 +26,27 @@ final class Lease
     ) {
     }
 
+    /** Whether it looks like a token that the extension made. */
+    public static function isToken(string $value): bool
+    {
+        return preg_match('/^[0-9a-f]{32}$/D', $value) === 1;
+    }
+
     /**
-     * For a console's table. Bytes that are no printable text are shown as \xNN.
+     * For a console's table. Bytes that are no printable text are shown as \xNN, and of a very long name its beginning.
+     * A value that is no token may be another program's secret: it is not shown.
      *
      * @return list<string>
      */
     public function row(): array
     {
         return [
-            self::printable($this->resource),
-            $this->owner === null ? '(handed over)' : self::printable($this->owner),
+            self::name($this->resource),
+            match (true) {
+                $this->owner === null => '(handed over)',
+                self::isToken($this->owner) => $this->owner,
+                default => '(not a token)',
+            },
             $this->fence === null ? '-' : (string) $this->fence,
             match ($this->ttl) {
                 null => '-',
@@ -40,6 +54,14 @@ final class Lease
                 default => sprintf('%.1f s', $this->ttl),
             },
         ];
+    }
+
+    public static function name(string $resource): string
+    {
+        $name = self::printable($resource);
+        $length = strlen($resource);
+
+        return $length <= self::LONGEST ? $name : mb_substr($name, 0, self::LONGEST) . "... ($length bytes)";
     }
 
     public static function printable(string $bytes): string

@@ -17,8 +17,11 @@ use Symfony\Component\Cache\Traits\RedisProxy;
  */
 final class PhpRedis implements Client
 {
+    /** @var array{string, int, float, mixed, int}|null host, port, time-out, password, database */
+    private ?array $server = null;
+
     /** @param Redis|RedisCluster|RedisProxy|RedisClusterProxy $redis or what passes calls on to one, as Symfony's do */
-    public function __construct(private readonly object $redis, private readonly bool $isCluster)
+    public function __construct(private object $redis, private readonly bool $isCluster)
     {
     }
 
@@ -27,7 +30,8 @@ final class PhpRedis implements Client
         foreach ($this->nodes() as $node) {
             $cursor = '0';
             do {
-                [$cursor, $names] = $this->ask($node, 'SCAN', $cursor, 'MATCH', $pattern, 'COUNT', '1000', 'TYPE', 'string');
+                $answer = $this->ask($node, 'SCAN', $cursor, 'MATCH', $pattern, 'COUNT', '1000', 'TYPE', 'string');
+                [$cursor, $names] = is_array($answer) ? $answer : throw new RedisException('SCAN has no answer.');
                 yield from $names;
             } while ((string) $cursor !== '0');
         }
@@ -42,7 +46,9 @@ final class PhpRedis implements Client
 
     public function pttl(string $key): int
     {
-        return $this->ask($key, 'PTTL', $key);
+        $ttl = $this->ask($key, 'PTTL', $key);
+
+        return is_int($ttl) ? $ttl : throw new RedisException('PTTL has no answer.');
     }
 
     public function waiting(): ?int
@@ -59,6 +65,20 @@ final class PhpRedis implements Client
         return $count;
     }
 
+    /** By another one: connect() would take the application's own its options. A cluster's client comes back itself. */
+    public function reconnect(): void
+    {
+        if ($this->server === null) {
+            return;
+        }
+        [$host, $port, $timeout, $password, $database] = $this->server;
+        $redis = new Redis();
+        $redis->connect($host, $port, $timeout);
+        empty($password) || $redis->auth($password);
+        $database === 0 || $redis->select($database);
+        $this->redis = $redis;
+    }
+
     /** @return list<array{string, int}|null> */
     private function nodes(): array
     {
@@ -73,6 +93,14 @@ final class PhpRedis implements Client
             ? $this->redis->rawCommand($node, ...$words)
             : $this->redis->rawCommand(...$words);
         $error = $this->redis->getLastError();
+        // Now, since a client whose connection has failed forgets them.
+        $this->server ??= $this->isCluster ? null : [
+            $this->redis->getHost(),
+            (int) $this->redis->getPort(),
+            max(0.0, (float) $this->redis->getTimeout()),
+            $this->redis->getAuth(),
+            (int) $this->redis->getDbNum(),
+        ];
 
         return $error === null ? $answer : throw new RedisException($error);
     }

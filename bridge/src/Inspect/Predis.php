@@ -57,6 +57,11 @@ final class Predis implements Client
         }
     }
 
+    public function reconnect(): void
+    {
+        $this->connection->disconnect();
+    }
+
     private function ask(string $command, string ...$words): mixed
     {
         // Predis 1 takes all words as one list, Predis 2 the command apart.

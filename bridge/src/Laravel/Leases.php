@@ -75,7 +75,9 @@ final class Leases
      */
     public function factory(array $config, ?HeldByRequest $held = null): LeaseFactory
     {
-        $connection = self::connection($config, $this->prefix($config));
+        $prefix = $this->prefix($config);
+        // A closure: Laravel makes the cache for commands like list, which a wrong DSN must not stop.
+        $connection = static fn (): Connection => self::connection($config, $prefix);
 
         return new LeaseFactory($connection, self::number($config, 'ttl'), $held);
     }

@@ -30,13 +30,14 @@ use WeakMap;
  *     $lock = $factory->createLock('order:42', ttl: 30);
  *
  * The key's state is one string, the token: a serialized key hands the lock over to another process. A forked child
- * inherits the key and does not own the lock.
+ * inherits the key, or clones it, and does not own the lock.
  *
  * A lease is never shortened. So the store must know the TTL when it takes the lock, and Symfony tells it only
  * afterwards: this package's LockFactory tells it before. With Symfony's own factory a lock of a dead process lives for
  * $initialTtl at least.
  *
- * There is no shared (read) lock. Symfony then takes an exclusive one for acquireRead(), which is stricter and safe.
+ * There is no shared (read) lock. For every store without them Symfony's Lock itself takes an exclusive one in
+ * acquireRead(), and says so to its logger: the store is not told that it is for reading, so it cannot refuse.
  */
 final class LeaseStore implements BlockingStoreInterface
 {
@@ -169,7 +170,7 @@ final class LeaseStore implements BlockingStoreInterface
             throw new LockReleasingException($failure->getMessage(), 0, $failure);
         }
         unset($this->grants[$key]);
-        $key->removeState(self::class);
+        self::mark($key, null);
     }
 
     /**
@@ -218,19 +219,30 @@ final class LeaseStore implements BlockingStoreInterface
         $key->reduceLifetime($grant->validity());
     }
 
-    /** What this process owns by the key; null when it owns nothing. */
+    /**
+     * What this process owns by the key; null when it owns nothing.
+     *
+     * @throws InvalidArgumentException when the key comes from elsewhere and what it holds is no token
+     */
     private function grant(Key $key): ?Grant
     {
         $grant = $this->grants[$key] ?? null;
         if ($grant !== null) {
             return $grant->isOurs() && $grant->token !== null ? $grant : null;
         }
-        if (!$key->hasState(self::class)) {
+        if (!$key->hasState(self::class) || ($origin = self::origin($key))?->isOurs() === false) {
             return null;
         }
+        $token = $key->getState(self::class);
+        if (!is_string($token) || $token === '' || strlen($token) > 255 || str_starts_with($token, 'reserved:')) {
+            throw new InvalidArgumentException("The key of the lock \"$key\" was tampered with: it holds no token.");
+        }
+        if ($origin === null) {
+            self::mark($key, $token);
+        }
 
-        // The key comes from another process, or from another store's hand. Remembered, since a forked child inherits it.
-        return $this->grants[$key] = new Grant(null, $key->getState(self::class), null, 0.0);
+        // The key comes from another process, or another store's hand. Remembered, since a forked child inherits it.
+        return $this->grants[$key] = new Grant(null, $token, null, 0.0);
     }
 
     private function newLease(Key $key): DistributedLock
@@ -244,8 +256,12 @@ final class LeaseStore implements BlockingStoreInterface
 
     private function lease(Key $key, Grant $grant): DistributedLock
     {
-        return $grant->lease
-            ?? DistributedLock::restore((string) $key, $grant->token, $this->initialTtl, $this->connection);
+        try {
+            return $grant->lease
+                ?? DistributedLock::restore((string) $key, $grant->token, $this->initialTtl, $this->connection);
+        } catch (ValueError $refusal) {
+            throw new InvalidArgumentException($refusal->getMessage(), 0, $refusal);
+        }
     }
 
     /** Remembers what became of the lease, and whether anything here shall give it back. */
@@ -258,13 +274,27 @@ final class LeaseStore implements BlockingStoreInterface
             $lease->detach();
             $lease = null;
         }
-        if ($token === null) {
-            $key->removeState(self::class);
-        } else {
-            $key->setState(self::class, $token);
-        }
+        self::mark($key, $token);
 
         return $this->grants[$key] = new Grant($lease, $token, $fence, $validity, $unusedTtl);
+    }
+
+    private static function mark(Key $key, ?string $token): void
+    {
+        if ($token === null) {
+            $key->removeState(self::class);
+            $key->removeState(Origin::class);
+        } else {
+            $key->setState(self::class, $token);
+            $key->setState(Origin::class, new Origin());
+        }
+    }
+
+    private static function origin(Key $key): ?Origin
+    {
+        $origin = $key->hasState(Origin::class) ? $key->getState(Origin::class) : null;
+
+        return $origin instanceof Origin ? $origin : null;
     }
 
     private static function checkTtl(float $ttl): void

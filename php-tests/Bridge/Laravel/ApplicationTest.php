@@ -18,6 +18,8 @@ use RedisLease\Bridge\Laravel\LeaseLock;
 use RedisLease\Bridge\LeaseFactory;
 use RedisLease\Tests\Bridge\CommandLines;
 use RedisLease\Tests\Bridge\Database\Needs;
+use RedisLease\Tests\Support\Janitor;
+use RedisLease\Tests\Support\PhpProcess;
 use Symfony\Component\Console\Tester\CommandTester;
 
 /** A booted application, which has found the package by itself. */
@@ -259,6 +261,57 @@ final class ApplicationTest extends LaravelTestCase
 
         $this->expectException(InvalidArgumentException::class);
         $run('lease:list', ['--store' => 'memory']);
+    }
+
+    /** @return array{int, string, string} exit code, output, errors */
+    private function artisan(array $leases, string ...$words): array
+    {
+        $directory = Janitor::directory('.app');
+        $this->app($leases, directory: $directory);
+        file_put_contents("$directory/schedule.php", '<?php return static fn () => null;');
+        $interpreter = PhpProcess::interpreter(phpIni: true);
+        $script = [...$interpreter, __DIR__ . '/artisan.php', ...$words, '--no-interaction'];
+        $process = PhpProcess::startProgram(['env', "ARTISAN_DIRECTORY=$directory", ...$script]);
+        $code = $process->wait();
+
+        return [$code, $process->output(), preg_replace('/\s+/', ' ', $process->errors())];
+    }
+
+    public function testTroubleHasAnotherExitCodeThanAFreeLock(): void
+    {
+        $away = ['dsn' => 'unix:///no/such/socket', 'connect_timeout' => 0.2];
+        foreach ([['lease:show', 'x'], ['lease:release', 'x', '--force']] as $words) {
+            [$code, $output, $errors] = $this->artisan($away, ...$words);
+            self::assertSame([2, ''], [$code, $output], $words[0]);
+            self::assertStringContainsString('/no/such/socket', $errors, $words[0]);
+            [$code, , $errors] = $this->artisan([], ...$words);
+            self::assertSame([1, ''], [$code, $errors], $words[0]);
+        }
+        $wrong = [
+            'The name of the lock must not be empty' => ['lease:show', ''],
+            'The option --owner must not be empty' => ['lease:release', 'x', '--owner='],
+            'The option --owner must not begin with' => ['lease:release', 'x', '--owner=reserved:x'],
+            'Not enough arguments' => ['lease:show'],
+            'the cache store memory' => ['lease:show', 'x', '--store=memory'],
+        ];
+        foreach ($wrong as $message => $words) {
+            [$code, , $errors] = $this->artisan([], ...$words);
+            self::assertSame(2, $code, "$message: $errors");
+            self::assertStringContainsString($message, $errors);
+        }
+    }
+
+    /** Laravel makes the default cache store for the sake of some commands, whichever runs. */
+    public function testArtisanWorksWhereTheDsnIsWrong(): void
+    {
+        foreach ([['list'], ['config:clear'], ['lease:show', '--help']] as $words) {
+            [$code, $output, $errors] = $this->artisan(['dsn' => 'bogus'], ...$words);
+            self::assertSame([0, ''], [$code, $errors], implode(' ', $words) . $output);
+        }
+        [$code, , $errors] = $this->artisan(['dsn' => 'bogus'], 'lease:show', 'x');
+        self::assertSame(2, $code);
+        self::assertMatchesRegularExpression('/DSN/i', $errors);
+        self::assertTrue(Cache::put('value', 1), 'values need no lock');
     }
 
     public function testTheCommandLinesOfTheReadmeAreKnown(): void

@@ -5,6 +5,8 @@ declare(strict_types=1);
 namespace RedisLease\Tests\Bridge\Symfony;
 
 use RedisLease\Bridge\Symfony\LeaseStore;
+use RedisLease\Bridge\Symfony\LockFactory;
+use RedisLease\Bridge\Symfony\Origin;
 use RedisLease\Connection;
 use RedisLease\ConnectionException;
 use RedisLease\LeaseLostException;
@@ -12,6 +14,7 @@ use RedisLease\OutcomeUnknownException;
 use RedisLease\ServerException;
 use RedisLease\Tests\Support\FaultProxy;
 use RedisLease\Tests\Support\RedisServer;
+use Symfony\Component\Lock\Exception\ExceptionInterface;
 use Symfony\Component\Lock\Exception\InvalidArgumentException;
 use Symfony\Component\Lock\Exception\InvalidTtlException;
 use Symfony\Component\Lock\Exception\LockAcquiringException;
@@ -20,6 +23,7 @@ use Symfony\Component\Lock\Exception\LockExpiredException;
 use Symfony\Component\Lock\Exception\LockReleasingException;
 use Symfony\Component\Lock\Exception\LockStorageException;
 use Symfony\Component\Lock\Key;
+use Symfony\Component\Lock\LockFactory as SymfonyLockFactory;
 use Symfony\Component\Lock\PersistingStoreInterface;
 use Symfony\Component\Lock\Test\AbstractStoreTestCase;
 use Throwable;
@@ -122,6 +126,23 @@ final class LeaseStoreTest extends SymfonyTestCase
         self::assertTrue($elsewhere->exists($passedOn));
         $elsewhere->delete($passedOn);
         self::assertNull(self::stored('order:1'));
+    }
+
+    /** As Symfony's normalizer for messages has it, which other encoders than PHP's own follow. */
+    public function testAKeyIsHandedOverAsJsonToo(): void
+    {
+        $key = new Key('order:1');
+        $this->store()->save($key);
+        $state = [LeaseStore::class => $key->getState(LeaseStore::class), Origin::class => $key->getState(Origin::class)];
+        $passedOn = new Key('order:1');
+        foreach (json_decode(json_encode($state, JSON_THROW_ON_ERROR), true) as $name => $value) {
+            $passedOn->setState($name, $value);
+        }
+
+        self::assertTrue($this->store()->exists($passedOn));
+        $this->store()->delete($passedOn);
+        self::assertNull(self::stored('order:1'));
+        self::assertFalse($passedOn->hasState(Origin::class));
     }
 
     public function testAnExpiredLockIsAnybodysAndCannotBePutOff(): void
@@ -309,6 +330,38 @@ final class LeaseStoreTest extends SymfonyTestCase
             }
         }
         self::assertTrue($this->factory()->createLock(str_repeat('x', 65_536))->acquire());
+    }
+
+    /** It may come from a queue that others write to. */
+    public function testAKeyThatWasTamperedWithIsALockExceptionOfSymfonys(): void
+    {
+        foreach (['', 'reserved:x', str_repeat('x', 256), ['x'], 7, null, true] as $state) {
+            if ($state === null) {
+                $key = new Key('');
+                $key->setState(LeaseStore::class, 'token');
+            } else {
+                $key = new Key('order:1');
+                $key->setState(LeaseStore::class, $state);
+            }
+            $store = $this->store();
+            $uses = [
+                fn () => $store->exists($key),
+                fn () => $store->save($key),
+                fn () => $store->putOffExpiration($key, 5.0),
+                fn () => $store->delete($key),
+                fn () => (new SymfonyLockFactory($store))->createLockFromKey($key)->isAcquired(),
+                fn () => (new SymfonyLockFactory($store))->createLockFromKey($key)->acquire(),
+                fn () => (new LockFactory($store))->createLockFromKey($key)->refresh(),
+            ];
+            foreach ($uses as $number => $use) {
+                try {
+                    $use();
+                    self::fail("use $number of " . var_export($state, true));
+                } catch (ExceptionInterface $refusal) {
+                    self::assertNotInstanceOf(LockConflictedException::class, $refusal);
+                }
+            }
+        }
     }
 
     public function testTimesOutOfRangeAreRefused(): void

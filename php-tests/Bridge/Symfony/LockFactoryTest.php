@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Tests\Bridge\Symfony;
 
+use Psr\Log\AbstractLogger;
 use RedisLease\Bridge\Symfony\LockFactory;
 use RedisLease\Tests\Bridge\Together;
 use RedisLease\Tests\Support\Monitor;
@@ -12,6 +13,7 @@ use Symfony\Component\Lock\Exception\InvalidTtlException;
 use Symfony\Component\Lock\Key;
 use Symfony\Component\Lock\LockFactory as SymfonyLockFactory;
 use Symfony\Component\Lock\Store\InMemoryStore;
+use Symfony\Component\Lock\Store\SemaphoreStore;
 
 use function RedisLease\Tests\Support\eventually;
 
@@ -178,6 +180,44 @@ final class LockFactoryTest extends SymfonyTestCase
         $first = $this->factory()->createLock('order:1');
         self::assertTrue($first->acquireRead());
         self::assertFalse($this->factory()->createLock('order:1')->acquireRead());
+    }
+
+    public function testASecondBlockingReadLockInOneProcessEndsAsAConflict(): void
+    {
+        $factory = $this->factory(longestWait: 0.2);
+        $first = $factory->createLock('order:1');
+        self::assertTrue($first->acquireRead(true));
+        self::assertTrue($first->acquireRead(true), 'the same lock is extended');
+        $second = $factory->createLock('order:1');
+        $before = hrtime(true);
+
+        self::assertConflict(static fn () => $second->acquireRead(true));
+
+        self::assertGreaterThanOrEqual(0.2, (hrtime(true) - $before) / 1e9);
+        self::assertTrue($first->isAcquired());
+    }
+
+    public function testItIsSymfonyThatTakesAnExclusiveLockAndSaysSo(): void
+    {
+        $logger = new class extends AbstractLogger {
+            /** @var list<string> */
+            public array $lines = [];
+
+            public function log($level, $message, array $context = []): void
+            {
+                $this->lines[] = "$level: $message";
+            }
+        };
+        $lines = [];
+        foreach ([$this->store(), new SemaphoreStore()] as $store) {
+            $factory = new SymfonyLockFactory($store);
+            $factory->setLogger($logger);
+            self::assertTrue($factory->createLock('order:1')->acquireRead());
+            $lines[] = preg_grep('/^debug: .*(read|write)/i', $logger->lines);
+            $logger->lines = [];
+        }
+        self::assertCount(1, $lines[0]);
+        self::assertSame($lines[0], $lines[1], 'as for a store of its own');
     }
 
     public function testWithSymfonysOwnFactoryALockIsLeftToItsKey(): void

@@ -83,6 +83,38 @@ final class SymfonyFaultsTest extends SymfonyTestCase
         }
     }
 
+    /** symfony#40325, for what is made of a key in the child: a clone is not handed over, a serialized key is. */
+    public function testAClonedKeyInAForkedChildOwnsNothingAndAnUnserializedOneDoes(): void
+    {
+        $copies = ['clone $key' => false, 'clone $clone' => false, 'unserialize(serialize($key))' => true];
+        foreach ($copies as $copy => $owns) {
+            foreach (['$key = new Key("order:1");', '$key = unserialize($args["key"]);'] as $number => $origin) {
+                self::$server->flush();
+                $key = new Key('order:1');
+                $number === 0 || $this->factory()->createLockFromKey($key, 60.0, false)->acquire();
+                $worker = self::symfonyWorker(<<<PHP
+                    $origin
+                    \$lock = \$factory->createLockFromKey(\$key, 60.0, false);
+                    \$lock->acquire();
+                    \$clone = clone \$key;
+                    if ((\$child = pcntl_fork()) === 0) {
+                        \$other = \$factory->createLockFromKey($copy, 60.0);
+                        say([\$other->isAcquired(), \$store->fence($copy) === null]);
+                        \$other->release();
+                        exit;
+                    }
+                    pcntl_waitpid(\$child, \$status);
+                    say(\$factory->createLockFromKey(clone \$key, 60.0, false)->isAcquired());
+                    PHP, ['key' => serialize($key)]);
+
+                self::assertSame([$owns, true], $worker->hear(), "$origin $copy");
+                self::assertSame(!$owns, $worker->hear(), "$origin $copy: a clone in the process itself is its own");
+                $worker->finish();
+                self::assertSame($owns, self::stored('order:1') === null, "$origin $copy");
+            }
+        }
+    }
+
     /** symfony#40325: the child is another owner, and may take the lock when it is free. */
     public function testAForkedChildIsAnotherOwner(): void
     {

@@ -5,9 +5,15 @@ declare(strict_types=1);
 namespace RedisLease\Bridge\Laravel\Command;
 
 use Illuminate\Console\Command;
+use Illuminate\Contracts\Debug\ExceptionHandler;
+use RedisLease\Bridge\Inspect\Answer;
 use RedisLease\Bridge\Inspect\Lease;
 use RedisLease\Bridge\Inspect\Markup;
 use RedisLease\Bridge\Laravel\Leases;
+use Symfony\Component\Console\Input\InputInterface;
+use Symfony\Component\Console\Output\ConsoleOutputInterface;
+use Symfony\Component\Console\Output\OutputInterface;
+use Throwable;
 
 /** php artisan lease:release */
 final class ReleaseCommand extends Command
@@ -20,6 +26,22 @@ final class ReleaseCommand extends Command
 
     protected $description = 'Remove a lease, while its owner may be at work';
 
+    /** Exit code 2 and the message where there is no answer. Here, so that a missing argument is among it. */
+    public function run(InputInterface $input, OutputInterface $output): int
+    {
+        try {
+            return parent::run($input, $output);
+        } catch (Throwable $trouble) {
+            $trouble = Answer::trouble($trouble);
+            // As artisan would, which ends with 1 whatever it was.
+            $this->laravel->make(ExceptionHandler::class)->report($trouble);
+            $errors = $output instanceof ConsoleOutputInterface ? $output->getErrorOutput() : $output;
+            $this->getApplication()->renderThrowable($trouble, $errors);
+
+            return Answer::NONE;
+        }
+    }
+
     /** Exit code 1 when nothing was removed. */
     public function handle(Leases $leases): int
     {
@@ -30,11 +52,11 @@ final class ReleaseCommand extends Command
         if ($owner === null && !$this->option('force') && !$this->confirm($question)) {
             $this->line('Nothing was removed.');
 
-            return self::FAILURE;
+            return Answer::NO;
         }
         $isRemoved = $leases->inspector($this->option('store'))->release($name, $owner);
         $this->line($isRemoved ? 'It was removed.' : 'Nothing was removed: it is free, or another owner has it.');
 
-        return $isRemoved ? self::SUCCESS : self::FAILURE;
+        return $isRemoved ? Answer::YES : Answer::NO;
     }
 }

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Bridge\Symfony\Command;
 
+use Closure;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\Inspect\Markup;
 use Symfony\Component\Console\Command\Command;
@@ -15,7 +16,8 @@ use Symfony\Component\Console\Style\SymfonyStyle;
 /** lease:list */
 final class ListCommand extends Command
 {
-    public function __construct(private readonly Inspector $inspector)
+    /** @param Closure(): Inspector $inspector called when the command runs: to be listed it needs no Redis */
+    public function __construct(private readonly Closure $inspector)
     {
         parent::__construct('lease:list');
     }
@@ -29,7 +31,7 @@ final class ListCommand extends Command
     protected function execute(InputInterface $input, OutputInterface $output): int
     {
         $rows = [];
-        foreach ($this->inspector->list((string) $input->getArgument('beginning')) as $lease) {
+        foreach (($this->inspector)()->list((string) $input->getArgument('beginning')) as $lease) {
             $rows[] = Markup::row($lease);
         }
         sort($rows);

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace RedisLease\Bridge\Symfony\Command;
 
+use Closure;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\Inspect\Top;
 use Symfony\Component\Console\Command\Command;
@@ -15,7 +16,8 @@ use Symfony\Component\Console\Output\OutputInterface;
 /** lease:top */
 final class TopCommand extends Command
 {
-    public function __construct(private readonly Inspector $inspector)
+    /** @param Closure(): Inspector $inspector called when the command runs: to be listed it needs no Redis */
+    public function __construct(private readonly Closure $inspector)
     {
         parent::__construct('lease:top');
     }
@@ -32,7 +34,7 @@ final class TopCommand extends Command
 
     protected function execute(InputInterface $input, OutputInterface $output): int
     {
-        $top = new Top($this->inspector, (string) $input->getArgument('beginning'), $input->getOption('metrics'));
+        $top = new Top(($this->inspector)(), (string) $input->getArgument('beginning'), $input->getOption('metrics'));
         $top->show(
             static fn (string $text) => $output->writeln($text, OutputInterface::OUTPUT_RAW),
             (string) $input->getOption('interval'),

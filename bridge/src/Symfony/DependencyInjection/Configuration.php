@@ -28,7 +28,7 @@ final class Configuration implements ConfigurationInterface
                 ->floatNode('lock_ttl')->defaultValue(300.0)->info('Seconds, for locks created with the TTL null.')->end()
                 ->floatNode('longest_wait')->defaultValue(300.0)->info('Seconds that acquire(true) waits.')->end()
                 ->scalarNode('client')->defaultNull()
-                    ->info('The service of a Redis client for the same server, for lease:list and lease:show.')
+                    ->info('The service of a Redis client for the same server, for lease:list and lease:top.')
                 ->end()
             ->end();
 

@@ -33,7 +33,9 @@ final class LockFactoryPass implements CompilerPassInterface
         }
         $container->setAlias("lock.$name.factory", 'redis_lease.lock_factory');
         if ($name !== 'default') {
-            $container->registerAliasForArgument("lock.$name.factory", SymfonyLockFactory::class, "$name.lock.factory");
+            // The last is for #[Target] with the bare name, from Symfony 7.4 on; before, it is not looked at.
+            $names = ["$name.lock.factory", $name];
+            $container->registerAliasForArgument("lock.$name.factory", SymfonyLockFactory::class, ...$names);
 
             return;
         }

@@ -11,10 +11,12 @@ use RedisLease\Bridge\Symfony\Command\ListCommand;
 use RedisLease\Bridge\Symfony\Command\ReleaseCommand;
 use RedisLease\Bridge\Symfony\Command\ShowCommand;
 use RedisLease\Bridge\Symfony\Command\TopCommand;
+use RedisLease\Bridge\Symfony\ConnectionFactory;
 use RedisLease\Bridge\Symfony\LeaseStore;
 use RedisLease\Bridge\Symfony\LockFactory;
 use RedisLease\Bridge\Symfony\RequestListener;
 use RedisLease\Connection;
+use Symfony\Component\Config\Definition\Exception\InvalidConfigurationException;
 use Symfony\Component\Console\Command\Command;
 use Symfony\Component\DependencyInjection\Argument\ServiceClosureArgument;
 use Symfony\Component\DependencyInjection\ContainerBuilder;
@@ -28,22 +30,23 @@ use Symfony\Component\Lock\PersistingStoreInterface;
 /** Makes the services. Which of the application's lock factories is replaced is left to LockFactoryPass. */
 final class RedisLeaseExtension extends Extension
 {
+    /** The settings that are times, and their limits. */
+    private const SECONDS = [
+        'connect_timeout' => [0.001, 3600],
+        'command_timeout' => [0.001, 3600],
+        'ttl' => [0.01, 31536000],
+        'lock_ttl' => [0.01, 31536000],
+        'longest_wait' => [0, 31536000],
+    ];
+
     public function load(array $configs, ContainerBuilder $container): void
     {
         $config = $this->processConfiguration(new Configuration(), $configs);
 
-        $connection = new Definition(Connection::class, [
-            $config['dsn'], $config['connect_timeout'], $config['command_timeout'], $config['prefix'],
-        ]);
-        if ($config['dsn'] === null) {
-            $settings = array_filter(
-                [$config['connect_timeout'], $config['command_timeout'], $config['prefix']],
-                static fn (mixed $value): bool => $value !== null,
-            );
-            $connection = $settings === []
-                ? (new Definition(Connection::class))->setFactory([Connection::class, 'default'])
-                : $connection->setArgument(0, (string) ini_get('redis_lease.dsn'));
-        }
+        self::check($config, $container);
+
+        $settings = [$config['dsn'], $config['connect_timeout'], $config['command_timeout'], $config['prefix']];
+        $connection = (new Definition(Connection::class, $settings))->setFactory([ConnectionFactory::class, 'create']);
         $container->setDefinition('redis_lease.connection', $connection);
         $container->setAlias(Connection::class, 'redis_lease.connection');
 
@@ -57,6 +60,32 @@ final class RedisLeaseExtension extends Extension
         }
         if (class_exists(Command::class)) {
             $this->addCommands($config, $container);
+        }
+    }
+
+    /**
+     * Here and not in Configuration, which would hold the zero against the rules that stands for a number of the
+     * environment.
+     *
+     * @param array<string, mixed> $config
+     */
+    private static function check(array $config, ContainerBuilder $container): void
+    {
+        foreach (self::SECONDS as $setting => [$least, $most]) {
+            $value = $config[$setting];
+            // What is a string comes from the environment, at run time.
+            if ((is_float($value) || is_int($value)) && !($value >= $least && $value <= $most)) {
+                throw new InvalidConfigurationException(
+                    "The setting redis_lease.$setting must be between $least and $most seconds, $value given.",
+                );
+            }
+        }
+        $lock = $config['lock'];
+        $container->resolveEnvPlaceholders($lock, null, $ofEnvironment);
+        if ((!is_string($lock) && $lock !== false && $lock !== null) || $lock === '' || (array) $ofEnvironment !== []) {
+            throw new InvalidConfigurationException(
+                'The setting redis_lease.lock must be the name of a lock factory, not of the environment, or false.',
+            );
         }
     }
 
@@ -116,8 +145,10 @@ final class RedisLeaseExtension extends Extension
             'release' => ReleaseCommand::class,
             'top' => TopCommand::class,
         ];
+        // A closure: where the DSN is missing or wrong, the console still lists its commands.
+        $inspector = new ServiceClosureArgument(new Reference('redis_lease.inspector'));
         foreach ($commands as $name => $class) {
-            $command = (new Definition($class, [new Reference('redis_lease.inspector')]))
+            $command = (new Definition($class, [$inspector]))
                 ->addTag('console.command', ['command' => "lease:$name"]);
             $container->setDefinition("redis_lease.command.$name", $command);
         }
