@@ -47,7 +47,7 @@ foreach ($linked as $name) {
 }
 
 $line = str_repeat('=', 100);
-echo "Licences of what is linked into redis_lease.so, beside its own.\n";
+echo "Licences of the crates that are linked into redis_lease.so, beside its own and those of Rust's standard library.\n";
 foreach ($texts as $text => $titles) {
     echo "\n$line\n", implode("\n", $titles), "\n$line\n\n$text\n";
 }

@@ -23,14 +23,17 @@ if test "$PHP_REDIS_LEASE" != "no"; then
   dnl bindgen reads PHP's headers with libclang, and says only after a minute that it is not there.
   AC_MSG_CHECKING([for libclang])
   libclang_found=$LIBCLANG_PATH
-  for file in /usr/lib/llvm*/lib*/libclang*.so* /usr/lib*/libclang*.so* /usr/lib/*/libclang*.so* /usr/local/lib*/libclang*.so*; do
-    if test -z "$libclang_found" && test -e "$file"; then
-      libclang_found=$file
-    fi
+  libclang_dirs=`"${LLVM_CONFIG_PATH:-llvm-config}" --libdir 2>/dev/null`
+  libclang_dirs="$libclang_dirs `echo "$LD_LIBRARY_PATH" | tr : ' '`"
+  for lib in /usr/local/lib* /usr/local/llvm*/lib* /usr/lib*; do
+    libclang_dirs="$libclang_dirs $lib $lib/* $lib/*/*"
   done
-  if test -z "$libclang_found"; then
-    libclang_found=`llvm-config --libdir 2>/dev/null`
-  fi
+  for file in `for dir in $libclang_dirs; do echo "$dir"/libclang.so* "$dir"/libclang-*.so*; done`; do
+    case $file in
+      *-cpp.so*) ;;
+      *) if test -z "$libclang_found" && test -e "$file"; then libclang_found=$file; fi ;;
+    esac
+  done
   if test -z "$libclang_found"; then
     AC_MSG_ERROR([libclang is needed (Debian: clang and libclang-dev), or LIBCLANG_PATH to say where it is])
   fi

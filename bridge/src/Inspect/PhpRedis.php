@@ -17,7 +17,7 @@ use Symfony\Component\Cache\Traits\RedisProxy;
  */
 final class PhpRedis implements Client
 {
-    /** @var array{string, int, float, mixed, int}|null host, port, time-out, password, database */
+    /** @var array{string, int, float, float, mixed, int}|null host, port, time-outs, password, database */
     private ?array $server = null;
 
     /** @param Redis|RedisCluster|RedisProxy|RedisClusterProxy $redis or what passes calls on to one, as Symfony's do */
@@ -71,9 +71,9 @@ final class PhpRedis implements Client
         if ($this->server === null) {
             return;
         }
-        [$host, $port, $timeout, $password, $database] = $this->server;
+        [$host, $port, $timeout, $readTimeout, $password, $database] = $this->server;
         $redis = new Redis();
-        $redis->connect($host, $port, $timeout);
+        $redis->connect($host, $port, $timeout, null, 0, $readTimeout);
         empty($password) || $redis->auth($password);
         $database === 0 || $redis->select($database);
         $this->redis = $redis;
@@ -98,6 +98,7 @@ final class PhpRedis implements Client
             $this->redis->getHost(),
             (int) $this->redis->getPort(),
             max(0.0, (float) $this->redis->getTimeout()),
+            max(0.0, (float) $this->redis->getReadTimeout()),
             $this->redis->getAuth(),
             (int) $this->redis->getDbNum(),
         ];

@@ -124,8 +124,8 @@ final class LeaseLock extends Lock
      * Gives the lock back, if this owner has it.
      *
      * @return bool true: it was ours. False: it was lost before, or never ours, or this object has released it already.
-     *     Another object with the same owner, in this process or any, is told true again for a minute after the
-     *     release, and after each such answer, also while somebody else has the lock: Redis remembers a release, for
+     *     Another object with the same owner, in this process or any, is told true again for up to a minute
+     *     after the release, and after each such answer, also while somebody else has the lock: Redis remembers a release, for
      *     who asks again because the first answer was lost.
      *
      * @throws LeaseException when Redis could not be asked; a further call gives the final answer
