@@ -102,7 +102,9 @@ final class WorkingJob implements ShouldQueue
         $lease = $leases->create('of the outer job', 60.0);
         $lease->acquire();
         LeavingJob::dispatch('of the inner job')->onConnection('database');
-        Artisan::call('queue:work', ['connection' => 'database', '--once' => true, '--sleep' => 0]);
+        while (LeavingJob::$kept === []) {
+            Artisan::call('queue:work', ['connection' => 'database', '--once' => true, '--sleep' => 0]);
+        }
         say([count(LeavingJob::$kept), LeavingJob::$kept[0]->isHeld(), $lease->renew()]);
         LeavingJob::$kept[] = $lease;
     }
