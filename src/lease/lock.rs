@@ -321,7 +321,7 @@ impl Lock {
 
     /// The validity left.
     pub fn remaining(&self) -> Duration {
-        self.state().valid_until.map_or(Duration::ZERO, Moment::remaining)
+        self.state().remaining()
     }
 
     /// How the latest lease was lost; None when it was not, or nobody knows.

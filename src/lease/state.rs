@@ -151,6 +151,11 @@ impl State {
         self.valid_until.is_some_and(|end| !end.is_past())
     }
 
+    /// The validity left.
+    pub fn remaining(&self) -> Duration {
+        self.valid_until.map_or(Duration::ZERO, Moment::remaining)
+    }
+
     /// Whether the lock may be ours in Redis by our own doing.
     pub fn owes(&self) -> bool {
         self.token.is_some() && (self.valid_until.is_some() || self.late == Late::Ours || self.is_release_owed)
@@ -255,7 +260,7 @@ impl State {
         if self.valid_until.is_some() {
             // By its owner.
             self.is_loss_counted = true;
-            self.observe_hold(self.valid_until.map_or(Duration::ZERO, Moment::remaining));
+            self.observe_hold(self.remaining());
             self.lost(Some(Loss::Deleted));
         }
     }
@@ -293,8 +298,8 @@ impl State {
             self.end_lost();
             return None;
         };
+        let left = self.remaining();
         let valid_until = self.not_held();
-        let left = valid_until.map_or(Duration::ZERO, Moment::remaining);
         if valid_until.is_some() || self.is_lost {
             self.observe_hold(left);
         }

@@ -8,16 +8,13 @@ use Closure;
 use RedisLease\Bridge\Inspect\Answer;
 use RedisLease\Bridge\Inspect\Inspector;
 use RedisLease\Bridge\Inspect\Markup;
-use Symfony\Component\Console\Command\Command;
-use Symfony\Component\Console\Exception\RuntimeException;
 use Symfony\Component\Console\Input\InputArgument;
 use Symfony\Component\Console\Input\InputInterface;
 use Symfony\Component\Console\Output\OutputInterface;
 use Symfony\Component\Console\Style\SymfonyStyle;
-use Throwable;
 
 /** lease:show */
-final class ShowCommand extends Command
+final class ShowCommand extends Answering
 {
     /** @param Closure(): Inspector $inspector called when the command runs: to be listed it needs no Redis */
     public function __construct(private readonly Closure $inspector)
@@ -29,18 +26,6 @@ final class ShowCommand extends Command
     {
         $this->setDescription('Shows who has the lease on a resource')
             ->addArgument('resource', InputArgument::REQUIRED, 'The name, without prefix');
-    }
-
-    /** Exit code 2 and the message where there is no answer. Here, so that a missing argument is among it. */
-    public function run(InputInterface $input, OutputInterface $output): int
-    {
-        try {
-            return parent::run($input, $output);
-        } catch (Throwable $trouble) {
-            $trouble = Answer::trouble($trouble);
-            // The console ends with the code of the exception, if it has one.
-            throw new RuntimeException("No answer: {$trouble->getMessage()}", Answer::NONE, $trouble);
-        }
     }
 
     /** Exit code 1 when it is free. */
